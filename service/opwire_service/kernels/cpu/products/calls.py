@@ -6,20 +6,27 @@ the GIL: a third of the time of a small tile.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..jit.atomics import call
 from ..jit.compiler import Entry, Kernel, kernel
 from ..jit.element import INT64, float32, int64
-from ..run.geometry import at
+from ..jit.records import Record, Row, packed
 from ..run.pool import Find
 
-FUNCTION, IS_FLOAT, SOURCE, TARGET, STATES, GEOMETRY, BEGIN, END = range(8)
-"""Slots of a call in the geometry: address of the code, whether its ``zero`` is a FLOAT32, and its arguments."""
 
-SLOTS = 8
+class Call(Record):
+    """A call: address of the code, whether its ``zero`` is a FLOAT32, and its other arguments."""
+
+    function: int
+    is_float: bool
+    source: int
+    target: int
+    states: int
+    geometry: int
+    begin: int
+    end: int
 
 
 class KernelCall(NamedTuple):
@@ -27,14 +34,14 @@ class KernelCall(NamedTuple):
 
     Attributes:
         source, target, states, begin, end: see ``Entry``.
-        geometry: the geometry; it must not be resized.
+        geometry: the geometry.
         kept: owners of the memory at these addresses.
     """
 
     source: int
     target: int
     states: int
-    geometry: array[int]
+    geometry: Record
     begin: int
     end: int
     kept: object = None
@@ -52,32 +59,34 @@ class Calls:
     """
 
     def __init__(self, calls: Sequence[tuple[Kernel, KernelCall]], find: Find) -> None:
-        self._kept, self._run, self._count = calls, find(CALLS).call, len(calls)
-        self._rows = array("q")
-        for each, (*places, geometry, begin, end, _) in calls:
-            addresses = *places, geometry.buffer_info()[0]
-            self._rows.extend((find(each).address, each.is_float, *addresses, begin, end))
-        self._place, _ = self._rows.buffer_info()
+        self._kept, self._run = calls, find(CALLS).call
+        self._rows = packed([_row(find(kernel), kernel.is_float, call) for kernel, call in calls])
 
     def move(self, number: int, source: int) -> None:
         """Changes the source of a call."""
-        self._rows[SLOTS * number + SOURCE] = source
+        Row(Call, len(self._kept), self._rows, 0)[number].source = source
 
     def run(self) -> None:
-        self._run(0, 0, 0, 0, self._place, 0, self._count)
+        self._run(0, 0, 0, 0, self._rows.buffer_info()[0], 0, len(self._kept))
+
+
+def _row(entry: Entry, is_float: bool, call: KernelCall) -> Call:
+    source, target, states, geometry, begin, end, _ = call
+    return Call(
+        function=entry.address, is_float=is_float, source=source, target=target, states=states,
+        geometry=geometry.buffer_info()[0], begin=begin, end=end,
+    )  # fmt: skip
 
 
 @kernel
-def call_all(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def call_all(zero: int, source: int, target: int, states: int, geometry: Row[Call], begin: int, end: int) -> None:
     """Runs a range of calls; a unit is one call."""
     for unit in range(begin, end):
-        here = geometry + 8 * SLOTS * unit
-        function, row = at(here, FUNCTION), at(here, GEOMETRY)
-        given, to, between = at(here, SOURCE), at(here, TARGET), at(here, STATES)
-        if at(here, IS_FLOAT):
-            call(function, float32(0), given, to, between, row, at(here, BEGIN), at(here, END))
+        one = geometry[unit]
+        if one.is_float:
+            call(one.function, float32(0), one.source, one.target, one.states, one.geometry, one.begin, one.end)
         else:
-            call(function, int64(0), given, to, between, row, at(here, BEGIN), at(here, END))
+            call(one.function, int64(0), one.source, one.target, one.states, one.geometry, one.begin, one.end)
 
 
 CALLS = Kernel(call_all, INT64)

@@ -20,12 +20,13 @@ from ..jit.compiler import Kernel
 from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from .boxes import Boxes, halved
-from .direct import DIRECT, MOST_DEPTH, Block
+from .direct import DIRECT, MOST_DEPTH, Block, DirectGeometry
 from .epilogues import STRIP_BYTES, Epilogue
-from .finishing import NOTHING, Finish, StridedOperand
+from .finishing import Finish
 from .multiplying import summation_error
 from .phases import MOST_SUMS, MOST_UNFOLDED, PhaseTiling, copied_filters, flat_view, grouped, visits_of_tiles
 from .product_tiles import Columns, Located, Product, bound_tiles, kernels_of
+from .tile_geometry import Operand
 from .window import SPATIAL
 
 FEW = 8
@@ -192,15 +193,15 @@ class ConvolutionJob(Job):
     ) -> Bound:
         groups, count = target.shape[:2]
         depth, whole = filters.shape[2], (0, *(slice(0, size) for size in target.shape))
-        window = columns.window(whole)
-        group, filter_, image, *space = (step // target.itemsize for step in target.strides)
-        output = StridedOperand(target.ctypes.data, group, filter_, 0)
-        addend = NOTHING if bias is None else StridedOperand.of(bias[..., None])
-        steps = image, *[0] * (SPATIAL - len(space)), *space
+        window, steps = columns.window(whole), [step // target.itemsize for step in target.strides]
         block = Block.of(window, self._geometry.channels)
-        geometry = self._finish_of(depth).direct_geometry(
-            window, count, StridedOperand.of(filters), columns.start(whole), output, addend, (*steps, *block)
-        )
+        geometry = DirectGeometry.of(
+            window, rows=count, depth=depth, right=columns.start(whole), left=Operand.of(filters), beta=1.0,
+            target=Operand.of(target), error=(depth + 16) * 2.0**-53, image_step=steps[2], block=block,
+            steps=[0] * (SPATIAL - len(steps[3:])) + steps[3:],
+        )  # fmt: skip
+        if bias is not None:
+            geometry.addend = Operand.of(bias[..., None])
         units, elements = block.units(window, groups), count * block.lines * block.length * depth
         step = KernelStep(DIRECT[self._dtype.type], geometry, units, elements)
         return step.bind(0, 0, 0, find, pool, (columns, filters, bias, target))

@@ -7,14 +7,14 @@ nearly all roundings, and bounds of their own most of the others; what is still 
 
 from __future__ import annotations
 
-from array import array
 from math import gcd
-from typing import NamedTuple
+from typing import Self
 
 import numpy as np
 
 from ..jit.compiler import Kernel, inlined, inner, kernel
 from ..jit.element import FLOAT32, HALF, address_of, int64, load, read, store
+from ..jit.records import Record, rows
 from ..numbers.accumulator import LIMBS, add_value, clear_limbs
 from ..numbers.formats import narrow, number_of, put
 from ..numbers.rounding import to_odd
@@ -30,46 +30,12 @@ from ..numbers.vectors import (
     put_vector,
     spread,
 )
-from ..run.geometry import advance, at
+from ..run.geometry import advance
+from ..run.walk import split
 from .rounding import SLACK, rounded
 from .settling import scaled_sum
-from .tile_geometry import (
-    DEPTH,
-    ERROR,
-    LEFT,
-    LEFT_MATRIX,
-    LEFT_ROW,
-    RIGHT,
-    ROWS,
-    TARGET,
-    TARGET_MATRIX,
-    TARGET_ROW,
-    TILE,
-    addend_at,
-    double_at,
-)
-from .window import (
-    CHANNEL,
-    GROUP,
-    IMAGE,
-    IMAGES,
-    MOVE,
-    PLACES,
-    SIZE,
-    SPACE,
-    SPATIAL,
-    TAPS,
-    TURN,
-    copy_line,
-    spot,
-    taps_of,
-)
-
-OUT_IMAGE, OUT_SPACE = TILE, TILE + 1
-"""Output strides of images and positions, in elements."""
-
-LINES, LENGTH, COPIES, COPY_STEP, LINE_STEP, TAP_STEP, PARTS, PITCH, SHIFT = range(OUT_SPACE + SPATIAL, OUT_SPACE + 12)
-"""Slots of a block, see ``Block``."""
+from .tile_geometry import TileGeometry, addend_at
+from .window import SPATIAL, Axis, Window, copy_line, is_inside, spot, taps_of
 
 MOST_COPIED = 1 << 13
 """Maximum size of a block's copies of input lines, in numbers."""
@@ -85,7 +51,7 @@ MEMORY = _COPIES + MOST_COPIED + WIDTH
 """Scratch space of a thread, in float64: offsets of the taps, weights, limbs, and copies of input lines."""
 
 
-class Block(NamedTuple):
+class Block(Record):
     """Output lines computed together, and the copies of input lines that they need.
 
     Attributes:
@@ -109,77 +75,87 @@ class Block(NamedTuple):
     shift: int
 
     @classmethod
-    def of(cls, window: array[int], channels: int) -> Block:
+    def of(cls, window: Window, channels: int) -> Self:
         """Returns the largest block whose copies fit; there is one for sums of ``MOST_DEPTH`` products."""
-        taps, moves, turns, places = (window[slot : slot + SPATIAL] for slot in (TAPS, MOVE, TURN, PLACES))
-        length = min(places[2], MOST_LENGTH)
+        outer, inner, axis = window.axes
+        length = min(axis.places, MOST_LENGTH)
         while True:
             whole = -(-length // WIDTH) * WIDTH
-            shift, rest = divmod(abs(turns[2]), moves[2])
+            shift, rest = divmod(abs(axis.turn), axis.move)
             is_shared = rest == 0 and shift <= whole
-            parts, pitch = (1, whole + (taps[2] - 1) * shift) if is_shared else (taps[2], whole)
-            most = MOST_COPIED // (channels * taps[0] * parts * pitch)
-            if taps[1] <= most:
+            parts, pitch = (1, whole + (axis.taps - 1) * shift) if is_shared else (axis.taps, whole)
+            most = MOST_COPIED // (channels * outer.taps * parts * pitch)
+            if inner.taps <= most:
                 break
             length = -(-length // 2)
-        common = gcd(moves[1], turns[1])
-        line_step, tap_step = moves[1] // common, abs(turns[1]) // common
-        lines = min(places[1], 1 + (most - 1 - (taps[1] - 1) * tap_step) // line_step)
-        lines = -(-places[1] // -(-places[1] // lines)) if lines > 1 else 1
-        copies = (lines - 1) * line_step + (taps[1] - 1) * tap_step + 1
-        if lines == 1 or copies > lines * taps[1]:
-            return cls(1, length, taps[1], abs(turns[1]), 1, 1, parts, pitch, shift)
-        return cls(lines, length, copies, common, line_step, tap_step, parts, pitch, shift)
+        common = gcd(inner.move, inner.turn)
+        line_step, tap_step = inner.move // common, abs(inner.turn) // common
+        lines = min(inner.places, 1 + (most - 1 - (inner.taps - 1) * tap_step) // line_step)
+        lines = -(-inner.places // -(-inner.places // lines)) if lines > 1 else 1
+        copies, copy_step = (lines - 1) * line_step + (inner.taps - 1) * tap_step + 1, common
+        if lines == 1 or copies > lines * inner.taps:
+            lines, copies, copy_step, line_step, tap_step = 1, inner.taps, abs(inner.turn), 1, 1
+        return cls(
+            lines=lines, length=length, copies=copies, copy_step=copy_step, line_step=line_step, tap_step=tap_step,
+            parts=parts, pitch=pitch, shift=shift,
+        )  # fmt: skip
 
-    def units(self, window: array[int], groups: int) -> int:
+    def units(self, window: Window, groups: int) -> int:
         """Returns the number of blocks of all groups and images."""
-        outer = groups * window[IMAGES] * window[PLACES]
-        return outer * -(-window[PLACES + 1] // self.lines) * -(-window[PLACES + 2] // self.length)
+        outer, inner, axis = window.axes
+        return groups * window.images * outer.places * -(-inner.places // self.lines) * -(-axis.places // self.length)
 
 
-@inner
-def _order(geometry: int, dimension: int, tap: int) -> int:
+class DirectGeometry(TileGeometry):
+    """A convolution by blocks; the output's steps of images and positions, in elements."""
+
+    image_step: int
+    block: Block
+    steps = rows(int, SPATIAL)
+
+
+@inlined
+def _order(axis: Axis, tap: int) -> int:
     """Returns the place of a tap in the order of the input elements."""
-    return tap if at(geometry, TURN + dimension) >= 0 else at(geometry, TAPS + dimension) - 1 - tap
+    return tap if axis.turn >= 0 else axis.taps - 1 - tap
 
 
-@inner
-def _lowest(geometry: int, dimension: int, position: int) -> int:
+@inlined
+def _lowest(axis: Axis, position: int) -> int:
     """Returns the lowest element that a position meets."""
-    return spot(geometry, dimension, position, _order(geometry, dimension, 0))
+    return spot(axis, position, _order(axis, 0))
 
 
 @inner
-def _store_offsets(geometry: int, offsets: int) -> None:
+def _store_offsets(geometry: DirectGeometry, offsets: int) -> None:
     """Stores where each tap of each channel begins in the copies."""
-    for k in range(at(geometry, DEPTH)):
+    block = geometry.block
+    for k in range(geometry.depth):
         channel, first, middle, last = taps_of(geometry, k)
-        line = (channel * at(geometry, TAPS) + first) * at(geometry, COPIES)
-        line = (line + _order(geometry, 1, middle) * at(geometry, TAP_STEP)) * at(geometry, PARTS)
-        if at(geometry, PARTS) > 1:
-            store(offsets, k, (line + last) * at(geometry, PITCH))
+        line = (channel * geometry.axes[0].taps + first) * block.copies
+        line = (line + _order(geometry.axes[1], middle) * block.tap_step) * block.parts
+        if block.parts > 1:
+            store(offsets, k, (line + last) * block.pitch)
         else:
-            store(offsets, k, line * at(geometry, PITCH) + _order(geometry, 2, last) * at(geometry, SHIFT))
+            store(offsets, k, line * block.pitch + _order(geometry.axes[2], last) * block.shift)
 
 
 @inner
-def _copy_lines(zero: float, geometry: int, source: int, place: tuple[int, int, int], copies: int) -> float:
+def _copy_lines(zero: float, geometry: DirectGeometry, source: int, place: tuple[int, int, int], copies: int) -> float:
     """Copies the input lines that a block needs; returns the greatest magnitude in them."""
     first, middle, start = place
-    parts, pitch, there = at(geometry, PARTS), at(geometry, PITCH), copies
-    channels = at(geometry, DEPTH) // (at(geometry, TAPS) * at(geometry, TAPS + 1) * at(geometry, TAPS + 2))
-    for line in range(channels * at(geometry, TAPS)):
-        channel = line // at(geometry, TAPS)
-        high = spot(geometry, 0, first, line - channel * at(geometry, TAPS))
-        for copy in range(at(geometry, COPIES)):
-            low = _lowest(geometry, 1, middle) + copy * at(geometry, COPY_STEP)
-            is_inside = 0 <= high < at(geometry, SIZE) and 0 <= low < at(geometry, SIZE + 1)
-            offset = channel * at(geometry, CHANNEL) + high * at(geometry, SPACE) + low * at(geometry, SPACE + 1)
-            here = advance(source, offset, zero)
-            for part in range(parts):
-                begin = spot(geometry, 2, start, part) if parts > 1 else _lowest(geometry, 2, start)
-                copy_line(zero, geometry, here, begin if is_inside else at(geometry, SIZE + 2), there, pitch)
-                there += 8 * pitch
+    outer, inner, axis, block, there = geometry.axes[0], geometry.axes[1], geometry.axes[2], geometry.block, copies
+    for line in range(geometry.depth // (inner.taps * axis.taps)):
+        channel, tap = split(line, outer.taps)
+        high = spot(outer, first, tap)
+        for copy in range(block.copies):
+            low = _lowest(inner, middle) + copy * block.copy_step
+            here = advance(source, channel * geometry.channel + high * outer.step + low * inner.step, zero)
+            for part in range(block.parts):
+                begin = spot(axis, start, part) if block.parts > 1 else _lowest(axis, start)
+                begin = begin if is_inside(geometry, high, low) else axis.size
+                copy_line(zero, geometry, here, begin, there, block.pitch)
+                there += 8 * block.pitch
     return _greatest(copies, (there - copies) // 8)
 
 
@@ -211,16 +187,23 @@ def _load_weights(zero: float, source: int, weights: int, depth: int) -> float:
 
 @inner
 def _settle(
-    zero: float, geometry: int, memory: int, begin: int, total: Vector, addend: float, target: int, lanes: int
+    zero: float,
+    geometry: DirectGeometry,
+    memory: int,
+    begin: int,
+    total: Vector,
+    addend: float,
+    target: int,
+    lanes: int,
 ) -> None:
     """Rounds those sums of a vector that the bound of the block leaves undecided."""
-    depth, weights, copies = at(geometry, DEPTH), memory + 8 * _WEIGHTS, memory + 8 * (_COPIES + begin)
-    magnitude, step = spread(0.0), at(geometry, OUT_SPACE + 2)
+    depth, weights, copies = geometry.depth, memory + 8 * _WEIGHTS, memory + 8 * (_COPIES + begin)
+    magnitude, step = spread(0.0), geometry.steps[2]
     for k in range(depth):
         found = absolutes(load_vector(copies, load(memory, k, 0), 0.0))
         magnitude = fused_vectors(found, abs(load(weights, k, 0.0)), magnitude)
     slack = abs(addend) * SLACK
-    high, undecided = rounded(zero, total, magnitude * double_at(geometry, ERROR) + slack)
+    high, undecided = rounded(zero, total, magnitude * geometry.error + slack)
     while lanes:
         i = lowest_of(lanes)
         lanes &= lanes - 1
@@ -248,7 +231,7 @@ def _exact(memory: int, copies: int, depth: int, addend: float) -> float:
 @inlined
 def _finish(
     zero: float,
-    geometry: int,
+    geometry: DirectGeometry,
     memory: int,
     begin: int,
     total: Vector,
@@ -259,7 +242,7 @@ def _finish(
     room: int,
 ) -> None:
     """Rounds up to sixteen sums; may write to as many more outputs as there is room for, which follow."""
-    step = at(geometry, OUT_SPACE + 2)
+    step = geometry.steps[2]
     total = total + addend
     high, undecided = rounded(zero, total, spread(margin))
     if step == 1 and room >= WIDTH:
@@ -274,20 +257,27 @@ def _finish(
 
 @inner
 def _filter(
-    zero: float, geometry: int, group: int, row: int, place: tuple[int, int, int, int], memory: int, greatest: float
+    zero: float,
+    geometry: DirectGeometry,
+    group: int,
+    row: int,
+    place: tuple[int, int, int, int],
+    memory: int,
+    greatest: float,
 ) -> None:
     """Computes a block of a filter."""
     image, first, middle, start = place
-    depth, step, addend = at(geometry, DEPTH), at(geometry, OUT_SPACE + 2), addend_at(zero, geometry, group, row, 0)
-    source = advance(at(geometry, LEFT), group * at(geometry, LEFT_MATRIX) + row * at(geometry, LEFT_ROW), zero)
+    depth, step, addend = geometry.depth, geometry.steps[2], addend_at(zero, geometry, group, row, 0)
+    left, output, block = geometry.left, geometry.target, geometry.block
+    source = advance(left.address, group * left.matrix + row * left.row, zero)
     weights, copies = memory + 8 * _WEIGHTS, memory + 8 * _COPIES
-    margin = _load_weights(zero, source, weights, depth) * greatest * double_at(geometry, ERROR) + abs(addend) * SLACK
-    lines = min(at(geometry, LINES), at(geometry, PLACES + 1) - middle)
-    length = min(at(geometry, LENGTH), at(geometry, PLACES + 2) - start)
-    down, between = at(geometry, OUT_SPACE + 1), at(geometry, LINE_STEP) * at(geometry, PARTS) * at(geometry, PITCH)
-    offset = group * at(geometry, TARGET_MATRIX) + row * at(geometry, TARGET_ROW) + image * at(geometry, OUT_IMAGE)
-    offset += first * at(geometry, OUT_SPACE) + middle * down + start * step
-    target, line, j = advance(at(geometry, TARGET), offset, zero), 0, 0
+    margin = _load_weights(zero, source, weights, depth) * greatest * geometry.error + abs(addend) * SLACK
+    lines = min(block.lines, geometry.axes[1].places - middle)
+    length = min(block.length, geometry.axes[2].places - start)
+    down, between = geometry.steps[1], block.line_step * block.parts * block.pitch
+    offset = group * output.matrix + row * output.row + image * geometry.image_step
+    offset += first * geometry.steps[0] + middle * down + start * step
+    target, line, j = advance(output.address, offset, zero), 0, 0
     while line < lines:
         other, k = (line, j + WIDTH) if j + WIDTH < length else (line + 1, 0)
         begin, next_begin = line * between + j, min(other, lines - 1) * between + k
@@ -307,19 +297,21 @@ def _filter(
 
 
 @kernel
-def convolve(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def convolve(
+    zero: float, source: int, target: int, states: int, geometry: DirectGeometry, begin: int, end: int
+) -> None:
     """A unit is a block of all filters of a group; units run over groups, images and positions."""
     numbers = np.empty(MEMORY)
-    memory, lines, length = address_of(numbers), at(geometry, LINES), at(geometry, LENGTH)
+    memory, lines, length = address_of(numbers), geometry.block.lines, geometry.block.length
     _store_offsets(geometry, memory)
     for unit in range(begin, end):
-        rest, part = divmod(unit, -(-at(geometry, PLACES + 2) // length))
-        rest, middle = divmod(rest, -(-at(geometry, PLACES + 1) // lines))
-        rest, first = divmod(rest, at(geometry, PLACES))
-        group, image = divmod(rest, at(geometry, IMAGES))
-        here = advance(at(geometry, RIGHT), group * at(geometry, GROUP) + image * at(geometry, IMAGE), zero)
+        rest, part = split(unit, -(-geometry.axes[2].places // length))
+        rest, middle = split(rest, -(-geometry.axes[1].places // lines))
+        rest, first = split(rest, geometry.axes[0].places)
+        group, image = split(rest, geometry.images)
+        here = advance(geometry.right, group * geometry.group + image * geometry.image, zero)
         greatest = _copy_lines(zero, geometry, here, (first, middle * lines, part * length), memory + 8 * _COPIES)
-        for row in range(at(geometry, ROWS)):
+        for row in range(geometry.rows):
             place = image, first, middle * lines, part * length
             _filter(zero, geometry, group, row, place, memory, greatest)
     numbers[0] = 0.0  # keeps the buffer alive until here

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
 from math import frexp, isfinite
-from struct import pack, unpack
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-
-from opwire.tensor import Array
 
 from ....execution import Stop, Stopped
 from ..jit.compiler import Kernel
@@ -20,7 +15,7 @@ from .epilogues import Epilogue
 from .operands import padded
 from .rounding import ROUND
 from .settling import SETTLE, SETTLE_FEW, TOGETHER
-from .window import COUNT, FIRST
+from .tile_geometry import Operand, TileGeometry
 from .workspace import Workspace
 
 AT_ONCE = 1 << 21
@@ -28,25 +23,6 @@ AT_ONCE = 1 << 21
 
 FEW = 1 << 12
 """Maximum number of undecided elements that are settled within the calls of a tile."""
-
-
-class StridedOperand(NamedTuple):
-    """An operand or output of a tile: its address, and strides in elements."""
-
-    address: int
-    matrix: int
-    row: int
-    column: int
-
-    @classmethod
-    def of(cls, view: Array) -> StridedOperand:
-        """Returns the operand of a view ``[matrices, rows, ..., columns]``."""
-        matrix, row, *_, column = (step // view.itemsize for step in view.strides)
-        return cls(view.ctypes.data, matrix, row, column)
-
-
-NOTHING = StridedOperand(0, 0, 0, 0)
-"""A missing operand, or an output that takes the place of the sums."""
 
 
 class Finish:
@@ -68,51 +44,25 @@ class Finish:
         self.epilogue, self._depth = epilogue, depth
         self.error = epilogue.error(summation_error)
         self._round, self._settle_few, self._settle = (each[dtype.type] for each in (ROUND, SETTLE_FEW, SETTLE))
-        self._has_addend = isfinite(epilogue.alpha)
         self.is_compiled = epilogue.is_rounded and isfinite(epilogue.alpha)
-        factor, power = _factor_and_power(epilogue.alpha if isfinite(epilogue.alpha) else 1.0)
-        self._numbers = (*map(_bits, (epilogue.alpha, epilogue.beta, self.error)), factor, power)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return self._round, self._settle_few, self._settle
 
-    def geometry(
-        self,
-        window: Sequence[int],
-        rows: int,
-        columns: int,
-        left: StridedOperand,
-        target: StridedOperand,
-        addend: StridedOperand,
-        workspace: Workspace,
-    ) -> array[int]:
-        """Returns the geometry for the kernels, without the address of the right operand.
+    def geometry(self, tile: TileGeometry, workspace: Workspace) -> TileGeometry:
+        """Completes the geometry of a tile for the kernels."""
+        own, epilogue = workspace.addresses, self.epilogue
+        factor, power = _factor_and_power(epilogue.alpha if isfinite(epilogue.alpha) else 1.0)
+        if not isfinite(epilogue.alpha):
+            tile.addend = Operand()
+        return tile.replaced(
+            first=0, count=self._depth, depth=self._depth, pitch=padded(tile.columns), row_squares=own.row_squares,
+            column_squares=own.column_squares, stage=own.stage, alpha=epilogue.alpha, beta=epilogue.beta,
+            error=self.error, factor=factor, power=power,
+        )  # fmt: skip
 
-        Columns of the target must be contiguous.
-        """
-        own, addend = workspace.addresses, addend if self._has_addend else NOTHING
-        sizes, squares = (rows, columns, self._depth), (own.row_squares, own.column_squares)
-        operands = (*left, 0, padded(columns), *squares, *target[:3], *addend)
-        found = array("q", (*window, *sizes, *operands, *self._numbers, own.stage))
-        found[FIRST], found[COUNT] = 0, self._depth
-        return found
-
-    def direct_geometry(
-        self,
-        window: Sequence[int],
-        rows: int,
-        left: StridedOperand,
-        right: int,
-        target: StridedOperand,
-        addend: StridedOperand,
-        steps: Sequence[int],
-    ) -> array[int]:
-        """Returns the geometry for ``DIRECT``; ``steps`` are the output's for images and positions."""
-        values = *window, rows, 0, self._depth, *left, right, 0, 0, 0, *target[:3], *addend
-        return array("q", (*values, _bits(1.0), _bits(1.0), _bits((self._depth + 16) * 2.0**-53), 1, 0, 0, *steps))
-
-    def calls(self, geometry: array[int], rows: int, workspace: Workspace) -> list[tuple[Kernel, KernelCall]]:
+    def calls(self, geometry: TileGeometry, rows: int, workspace: Workspace) -> list[tuple[Kernel, KernelCall]]:
         """Returns the calls that round the sums of all rows in the workspace, and settle the undecided ones if few."""
         sums, undecided = workspace.addresses.sums, workspace.addresses.undecided
         most = min(FEW, AT_ONCE // self._depth)
@@ -121,7 +71,7 @@ class Finish:
             (self._settle_few, KernelCall(sums, 0, undecided, geometry, 0, most, workspace)),
         ]
 
-    def settle(self, geometry: array[int], workspace: Workspace, find: Find, stop: Stop) -> None:
+    def settle(self, geometry: TileGeometry, workspace: Workspace, find: Find, stop: Stop) -> None:
         """Settles the elements that are listed as undecided.
 
         Raises:
@@ -139,9 +89,9 @@ class Finish:
             for begin in range(0, self._depth, part):
                 if stop():
                     raise Stopped
-                geometry[FIRST], geometry[COUNT] = begin, min(part, self._depth - begin)
+                geometry.first, geometry.count = begin, min(part, self._depth - begin)
                 KernelCall(own.sums, 0, own.undecided, geometry, first, min(first + several, groups)).run(settle)
-        geometry[FIRST], geometry[COUNT] = 0, self._depth
+        geometry.first, geometry.count = 0, self._depth
 
 
 def _factor_and_power(alpha: float) -> tuple[int, int]:
@@ -150,8 +100,3 @@ def _factor_and_power(alpha: float) -> tuple[int, int]:
     while factor and factor % 2 == 0:
         factor, power = factor // 2, power + 1
     return factor, power if factor else 0
-
-
-def _bits(value: float) -> int:
-    bits: int = unpack("q", pack("d", value))[0]
-    return bits

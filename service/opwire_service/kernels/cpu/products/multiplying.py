@@ -14,15 +14,11 @@ from numba.core.codegen import get_host_cpu_features
 
 from ..jit.compiler import Kernel, inlined, inner, kernel
 from ..jit.element import ADDRESS, FLOAT32, INT64, intrinsic, load, size_of
+from ..jit.records import Record
 from ..numbers.vectors import DOUBLES, WIDTH, Vector, fused_vectors, load_vector, spread, store_vector
-from ..run.geometry import at
 
 DEPTH = 128
 """Products summed in registers at once: more increase the error, and crowd the left operand out of the L1 cache."""
-
-ROWS, PANELS, LENGTH, LEFT_MATRIX, LEFT_ROW, LEFT_STEP, ADDS = range(7)
-"""Geometry slots: rows of a matrix, panels of sixteen columns, and products in a sum; strides, in numbers, of matrices,
-rows and elements of the left operand; whether to add to the existing sums."""
 
 _host: Any = get_host_cpu_features
 _given: Any = config
@@ -56,10 +52,28 @@ def _numbers(typing: Any, address: Any, index: Any, zero: Any) -> tuple[Any, Cal
     return DOUBLES(ADDRESS, ADDRESS, zero), code
 
 
+class MatrixProduct(Record):
+    """Products of matrices.
+
+    Attributes:
+        rows, panels, length: rows of a matrix, panels of sixteen columns, and products in a sum.
+        matrix, row, step: steps, in numbers, of matrices, rows and elements of the left operand.
+        adds: whether to add to the existing sums.
+    """
+
+    rows: int
+    panels: int
+    length: int
+    matrix: int
+    row: int
+    step: int
+    adds: bool
+
+
 @inlined
-def _leave(sums: int, row: int, total: Vector, geometry: int, adds: int) -> None:
+def _leave(sums: int, row: int, total: Vector, geometry: MatrixProduct, adds: int) -> None:
     """Stores a row of sums, or adds it to the existing ones."""
-    place = row * at(geometry, PANELS) * WIDTH
+    place = row * geometry.panels * WIDTH
     if adds:
         store_vector(sums, place, total + load_vector(sums, place, 0.0))
     else:
@@ -67,9 +81,11 @@ def _leave(sums: int, row: int, total: Vector, geometry: int, adds: int) -> None
 
 
 @inner
-def _eight(zero: float, geometry: int, left: int, right: int, length: int, sums: int, rows: int, adds: int) -> None:
+def _eight(
+    zero: float, geometry: MatrixProduct, left: int, right: int, length: int, sums: int, rows: int, adds: int
+) -> None:
     """Multiplies up to eight rows; missing rows repeat the last one and are not stored."""
-    down, step = 8 * at(geometry, LEFT_ROW), 8 * at(geometry, LEFT_STEP)
+    down, step = 8 * geometry.row, 8 * geometry.step
     b, c, d = left + min(1, rows - 1) * down, left + min(2, rows - 1) * down, left + min(3, rows - 1) * down
     e, f, g = left + min(4, rows - 1) * down, left + min(5, rows - 1) * down, left + min(6, rows - 1) * down
     h, place = left + min(7, rows - 1) * down, 0
@@ -104,9 +120,11 @@ def _eight(zero: float, geometry: int, left: int, right: int, length: int, sums:
 
 
 @inner
-def _few(zero: float, geometry: int, left: int, right: int, length: int, sums: int, rows: int, adds: int) -> None:
+def _few(
+    zero: float, geometry: MatrixProduct, left: int, right: int, length: int, sums: int, rows: int, adds: int
+) -> None:
     """Multiplies up to ``SHORT`` rows."""
-    down, step, place = 8 * at(geometry, LEFT_ROW), 8 * at(geometry, LEFT_STEP), 0
+    down, step, place = 8 * geometry.row, 8 * geometry.step, 0
     b, c = left + min(1, rows - 1) * down, left + min(2, rows - 1) * down
     s, t, u = spread(0.0), spread(0.0), spread(0.0)
     for k in range(length):
@@ -124,9 +142,9 @@ def _few(zero: float, geometry: int, left: int, right: int, length: int, sums: i
 
 
 @inner
-def _panel(zero: float, geometry: int, left: int, right: int, length: int, sums: int, adds: int) -> None:
+def _panel(zero: float, geometry: MatrixProduct, left: int, right: int, length: int, sums: int, adds: int) -> None:
     """Computes the sums of all rows of a matrix in one panel."""
-    rows, pitch, across = at(geometry, ROWS), at(geometry, PANELS) * WIDTH, at(geometry, LEFT_ROW)
+    rows, pitch, across = geometry.rows, geometry.panels * WIDTH, geometry.row
     for row in range(0, rows, TALL):
         here, there = left + 8 * row * across, sums + 8 * row * pitch
         if TALL == SHORT or rows - row <= SHORT:
@@ -136,16 +154,16 @@ def _panel(zero: float, geometry: int, left: int, right: int, length: int, sums:
 
 
 @kernel
-def multiply(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def multiply(zero: float, source: int, target: int, states: int, geometry: MatrixProduct, begin: int, end: int) -> None:
     """A unit is a panel of a matrix; the source is the left operand, the states are the right one."""
-    panels, length, size = at(geometry, PANELS), at(geometry, LENGTH), size_of(zero)
-    matrix_sums = at(geometry, ROWS) * panels * WIDTH
+    panels, length, size = geometry.panels, geometry.length, size_of(zero)
+    matrix_sums = geometry.rows * panels * WIDTH
     for first in range(0, length, DEPTH):
-        count, adds = min(DEPTH, length - first), int(first > 0) | at(geometry, ADDS)
+        count, adds = min(DEPTH, length - first), int(first > 0 or geometry.adds)
         for unit in range(begin, end):
             matrix = unit // panels
             panel = unit - matrix * panels
-            left = source + 8 * (matrix * at(geometry, LEFT_MATRIX) + first * at(geometry, LEFT_STEP))
+            left = source + 8 * (matrix * geometry.matrix + first * geometry.step)
             right = states + size * WIDTH * (unit * length + first)
             sums = target + 8 * (matrix * matrix_sums + panel * WIDTH)
             _panel(zero, geometry, left, right, count, sums, adds)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from array import array
-
 from opwire.tensor import Array
 
 from ..numbers.vectors import WIDTH
 from ..run.scratch import LINE
 from .calls import KernelCall
+from .multiplying import MatrixProduct
+from .packing import Matrices
+from .widening import Lines
 
 LONG = 64
 """Length of a line, in numbers, from which on the start of the next line matters."""
@@ -40,7 +41,9 @@ def widening(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Ar
     if is_turned:
         rows, columns, down, across = columns, rows, across, down
     pitch = apart(columns)
-    geometry = array("q", (rows, columns, matrix, down, across, is_turned, pitch))
+    geometry = Lines(
+        lines=rows, length=columns, matrix=matrix, line=down, step=across, is_across=is_turned, pitch=pitch
+    )
     copy = memory[: count * rows * pitch].reshape(count, rows, pitch)[:, :, :columns]
     places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data
     found = KernelCall(*places, geometry, 0, count * rows, (view, memory, squares))
@@ -60,7 +63,8 @@ def packing(view: Array, memory: Array, squares: Array) -> KernelCall:
         memory: flat buffer for the copy.
         squares: sums of squares of the columns, padded to whole panels, to add to.
     """
-    geometry = array("q", (*view.shape[1:], *(step // view.itemsize for step in view.strides)))
+    matrix, row, column = (step // view.itemsize for step in view.strides)
+    geometry = Matrices(rows=view.shape[1], columns=view.shape[2], matrix=matrix, row=row, column=column)
     places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data
     return KernelCall(*places, geometry, 0, len(view), (view, memory, squares))
 
@@ -76,6 +80,7 @@ def multiplying(left: Array, right: Array, sums: Array, panels: int, *, adds: bo
         adds: whether to add to the existing sums.
     """
     count, rows, depth = left.shape
-    geometry = array("q", (rows, panels, depth, *(stride // 8 for stride in left.strides), adds))
+    matrix, row, step = (stride // 8 for stride in left.strides)
+    geometry = MatrixProduct(rows=rows, panels=panels, length=depth, matrix=matrix, row=row, step=step, adds=adds)
     places = left.ctypes.data, sums.ctypes.data, right.ctypes.data
     return KernelCall(*places, geometry, 0, count * panels, (left, right, sums))

@@ -10,16 +10,23 @@ from llvmlite import ir
 
 from ..jit.compiler import Kernel, inner, kernel
 from ..jit.element import ADDRESS, FLOAT32, HALF, intrinsic, load, metadata_of_written, read, store
+from ..jit.records import Record
 from ..numbers.formats import number_of, values
 from ..numbers.vectors import DOUBLES, WIDTH, elements, fused_vectors, load_vector, spread, store_vector
-from ..run.geometry import advance, at
-
-DEPTH, COLUMNS, MATRIX, DOWN, ACROSS = range(5)
-"""Geometry slots: rows and columns of a matrix, and strides, in elements, of matrices, rows and columns."""
-
+from ..run.geometry import advance
 
 ROWS = 16
 """Rows of a panel copied at once, so that cache lines are not evicted half used."""
+
+
+class Matrices(Record):
+    """Matrices to copy: rows and columns of each; and steps, in elements, of matrices, rows and columns."""
+
+    rows: int
+    columns: int
+    matrix: int
+    row: int
+    column: int
 
 
 @intrinsic
@@ -101,15 +108,15 @@ def _panel(source: int, step: int, target: int, squares: int, depth: int, zero: 
 
 
 @kernel
-def pack(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def pack(zero: float, source: int, target: int, states: int, geometry: Matrices, begin: int, end: int) -> None:
     """A unit is a matrix; the states are the running sums of squares."""
-    depth, columns = at(geometry, DEPTH), at(geometry, COLUMNS)
-    down, across = at(geometry, DOWN), at(geometry, ACROSS)
+    depth, columns = geometry.rows, geometry.columns
+    down, across = geometry.row, geometry.column
     whole, panels = columns - columns % WIDTH, -(-columns // WIDTH)
     is_turned = down == 1 and across != 1
     height = depth if is_turned else ROWS
     for unit in range(begin, end):
-        here, squares = advance(source, unit * at(geometry, MATRIX), zero), states + 8 * WIDTH * unit * panels
+        here, squares = advance(source, unit * geometry.matrix, zero), states + 8 * WIDTH * unit * panels
         for k in range(0, depth, height):
             rows, there = min(height, depth - k), target + 8 * WIDTH * (unit * panels * depth + k)
             for j in range(0, whole, WIDTH):

@@ -5,7 +5,6 @@ Calls and geometry are prepared once for all tiles of a shape, then moved from t
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -26,14 +25,14 @@ from ..run.scratch import Take, lined
 from .boxes import Box, Boxes
 from .calls import CALLS, Calls, KernelCall
 from .epilogues import SumsTile
-from .finishing import NOTHING, Finish, StridedOperand
+from .finishing import Finish
 from .multiplying import MULTIPLY
 from .operands import multiplying, packing, padded, widening
 from .packing import PACK
-from .tile_geometry import ADDEND, LEFT, RIGHT, TARGET
-from .unfolding import UNFOLD
+from .tile_geometry import Operand, TileGeometry
+from .unfolding import UNFOLD, Unfolding
 from .widening import WIDEN
-from .window import BASE, COUNT, FIRST, SPATIAL
+from .window import SPATIAL, Axis, Window
 from .workspace import Sizes, Workspace, Workspaces
 
 Tile: TypeAlias = tuple[Any, ...]
@@ -76,24 +75,25 @@ class Columns(NamedTuple):
         line = PhaseDimension(count, 0, 1, count, 0, 1, 1, 0, 1, 0)
         return cls(Located.of(matrices[:, :, :, None]), (line,))
 
-    def window(self, tile: Tile) -> array[int]:
+    def window(self, tile: Tile) -> Window:
         """Returns the window through which kernels read the columns of a tile."""
         source = self.source.array
-        steps = [step // source.itemsize for step in source.strides]
-        images, *positions = tile[3:]
-        rows = [
-            (step, line.taps, line.size, line.base + at.start * line.step, line.step, line.turn, at.stop - at.start)
-            for step, line, at in zip(steps[4:], self.lines, positions, strict=True)
-        ]
-        spatial = zip(*[(0, 1, 1, 0, 1, 0, 1)] * (SPATIAL - len(self.lines)), *rows, strict=True)
-        values = *steps[1:4], *(value for each in spatial for value in each)
-        return array("q", (*values, 0, 0, images.stop - images.start, self.zero_point))
+        _, group, channel, image, *steps = (step // source.itemsize for step in source.strides)
+        axes = [
+            Axis(
+                step=step, taps=line.taps, size=line.size, base=line.base + at.start * line.step, move=line.step,
+                turn=line.turn, places=at.stop - at.start,
+            )
+            for step, line, at in zip(steps, self.lines, tile[4:], strict=True)
+        ]  # fmt: skip
+        axes = [Axis(taps=1, size=1, move=1, places=1)] * (SPATIAL - len(axes)) + axes
+        images = tile[3].stop - tile[3].start
+        return Window(group=group, channel=channel, image=image, images=images, zero_point=self.zero_point, axes=axes)
 
-    def move(self, window: array[int], tile: Tile) -> None:
+    def move(self, window: Window, tile: Tile) -> None:
         """Moves a window to another tile of the same shape."""
-        first = BASE + SPATIAL - len(self.lines)
         for i, (line, place) in enumerate(zip(self.lines, tile[4:], strict=True)):
-            window[first + i] = line.base + place.start * line.step
+            window.axes[SPATIAL - len(self.lines) + i].base = line.base + place.start * line.step
 
     def start(self, tile: Tile) -> int:
         """Returns the address of the first image of a tile."""
@@ -162,7 +162,7 @@ class _Part:
     """The calls for part of the depth, the window of ``UNFOLD`` among them, and the tile they point at."""
 
     calls: Calls
-    window: array[int] | None
+    window: Unfolding | None
     tile: Tile | None = None
 
 
@@ -186,10 +186,13 @@ class _TileShape:
         self._window = product.columns.window(tile)
         if self._finish is not None:
             written = self._rounded if flat is None else flat
-            target = NOTHING if written is None or not product.is_compiled else StridedOperand.of(written)
-            left = StridedOperand.of(product.left.array[tile[:3]])
-            addend = NOTHING if product.addend is None else StridedOperand.of(product.addend.array[tile])
-            self.geometry = self._finish.geometry(self._window, *sizes[1:], left, target, addend, workspace)
+            geometry = TileGeometry.of(self._window, rows=self.rows, columns=self.columns)
+            geometry.left = Operand.of(product.left.array[tile[:3]])
+            if written is not None and product.is_compiled:
+                geometry.target = Operand.of(written)
+            if product.addend is not None:
+                geometry.addend = Operand.of(product.addend.array[tile])
+            self.geometry = self._finish.geometry(geometry, workspace)
         self._parts: dict[int, _Part] = {}
         self._tile: Tile | None = None
 
@@ -206,11 +209,11 @@ class _TileShape:
         self._tile, product, geometry = tile, self._product, self.geometry
         batch, *starts = tile[0], *(part.start for part in tile[1:])
         product.columns.move(geometry, tile)
-        geometry[LEFT], geometry[RIGHT] = product.left.at(batch, *starts[:2]), product.columns.start(tile)
+        geometry.left.address, geometry.right = product.left.at(batch, *starts[:2]), product.columns.start(tile)
         if product.is_compiled and self._rounded is None:
-            geometry[TARGET] = product.target.at(batch, *starts)
-        if product.addend is not None and geometry[ADDEND]:
-            geometry[ADDEND] = product.addend.at(batch, *starts)
+            geometry.target.address = product.target.at(batch, *starts)
+        if product.addend is not None and geometry.addend.address:
+            geometry.addend.address = product.addend.at(batch, *starts)
 
     def add(self, tile: Tile, depth: slice) -> None:
         """Adds some products to the sums; after the last ones, rounds them, if kernels do."""
@@ -234,8 +237,7 @@ class _TileShape:
         if matrices is not None and dtype in PACK:
             copy = PACK[dtype], packing(matrices[:, depth], own.right, own.column_squares)
         else:
-            window = array("q", (*self._window, own.addresses.unfolded))
-            window[FIRST], window[COUNT] = depth.start, count
+            window = Unfolding.of(self._window, first=depth.start, count=count, buffer=own.addresses.unfolded)
             addresses = 0, own.addresses.right, own.addresses.column_squares
             copy = UNFOLD[dtype], KernelCall(*addresses, window, 0, self.matrices * count)
         multiply = multiplying(left, own.right, own.sums, self._panels, adds=depth.start > 0)

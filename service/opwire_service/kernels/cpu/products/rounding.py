@@ -21,25 +21,8 @@ from ..numbers.vectors import (
     number,
     put_vector,
 )
-from ..run.geometry import advance, at
-from .tile_geometry import (
-    ADDEND,
-    ADDEND_MATRIX,
-    ADDEND_ROW,
-    ADDEND_STEP,
-    ALPHA,
-    BETA,
-    COLUMN_SQUARES,
-    COLUMNS,
-    ERROR,
-    PITCH,
-    ROW_SQUARES,
-    ROWS,
-    TARGET,
-    TARGET_MATRIX,
-    TARGET_ROW,
-    double_at,
-)
+from ..run.geometry import advance
+from .tile_geometry import TileGeometry
 
 SLACK = 2.0**-51
 """Error contribution of an addend, relative to it."""
@@ -65,11 +48,19 @@ def _addends(zero: float, address: int, step: int, count: int) -> Vector:
 
 @inner
 def _row(
-    zero: float, geometry: int, sums: int, bounds: int, bound: float, addend: int, target: int, codes: int, code: int
+    zero: float,
+    geometry: TileGeometry,
+    sums: int,
+    bounds: int,
+    bound: float,
+    addend: int,
+    target: int,
+    codes: int,
+    code: int,
 ) -> int:
     """Rounds a row; returns the number of undecided elements, whose codes it stores."""
-    alpha, beta, rows = double_at(geometry, ALPHA), double_at(geometry, BETA), at(geometry, ROWS)
-    columns, step, found = at(geometry, COLUMNS), at(geometry, ADDEND_STEP), 0
+    alpha, beta, rows = geometry.alpha, geometry.beta, geometry.rows
+    columns, step, found = geometry.columns, geometry.addend.column, 0
     for j in range(0, columns, WIDTH):
         count = min(WIDTH, columns - j)
         value, error = load_vector(sums, j, 0.0) * alpha, load_vector(bounds, j, 0.0) * bound
@@ -91,27 +82,29 @@ def _row(
 
 
 @kernel
-def round_rows(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def round_rows(
+    zero: float, source: int, target: int, states: int, geometry: TileGeometry, begin: int, end: int
+) -> None:
     """Rounds rows of all matrices; a unit is a row, and must be visited exactly once.
 
     Sums of squares are converted to bounds in place. The states hold the number of undecided elements, followed by the
     code of each, ``column * rows + row``, with columns counted over all matrices.
     """
-    height, columns, pitch = at(geometry, ROWS), at(geometry, COLUMNS), at(geometry, PITCH)
-    error, found = double_at(geometry, ERROR), 0
+    height, columns, pitch = geometry.rows, geometry.columns, geometry.pitch
+    error, found, output, added = geometry.error, 0, geometry.target, geometry.addend
     for unit in range(begin, end):
         matrix = unit // height
         row = unit - matrix * height
-        bounds = at(geometry, COLUMN_SQUARES) + 8 * matrix * pitch
+        bounds = geometry.column_squares + 8 * matrix * pitch
         if row == 0:
             for j in range(columns):
                 store(bounds, j, math.sqrt(load(bounds, j, 0.0)))
-        bound = math.sqrt(load(at(geometry, ROW_SQUARES), unit, 0.0)) * error
-        addend = at(geometry, ADDEND)
+        bound = math.sqrt(load(geometry.row_squares, unit, 0.0)) * error
+        addend = added.address
         if addend:
-            addend = advance(addend, matrix * at(geometry, ADDEND_MATRIX) + row * at(geometry, ADDEND_ROW), zero)
-        place = matrix * at(geometry, TARGET_MATRIX) + row * at(geometry, TARGET_ROW)
-        there, sums = advance(at(geometry, TARGET), place, zero), source + 8 * unit * pitch
+            addend = advance(addend, matrix * added.matrix + row * added.row, zero)
+        there = advance(output.address, matrix * output.matrix + row * output.row, zero)
+        sums = source + 8 * unit * pitch
         code, codes = matrix * columns * height + row, states + 8 * (1 + found)
         found += _row(zero, geometry, sums, bounds, bound, addend, there, codes, code)
     store(states, 0, found)

@@ -14,42 +14,9 @@ from ..numbers.accumulator import LIMBS, add_value, clear_limbs, high_and_low, p
 from ..numbers.formats import narrow, number_of, put
 from ..numbers.rounding import to_odd
 from ..numbers.vectors import WIDTH, load_vector, spread, store_vector, total_of
-from ..run.geometry import advance, at
-from .tile_geometry import (
-    ALPHA,
-    COLUMNS,
-    DEPTH,
-    FACTOR,
-    LEFT,
-    LEFT_MATRIX,
-    LEFT_ROW,
-    LEFT_STEP,
-    PITCH,
-    POWER,
-    RIGHT,
-    ROWS,
-    STAGE,
-    TARGET,
-    TARGET_MATRIX,
-    TARGET_ROW,
-    addend_at,
-    double_at,
-)
-from .window import (
-    CHANNEL,
-    COUNT,
-    FIRST,
-    GROUP,
-    IMAGE,
-    SIZE,
-    SPACE,
-    SPATIAL,
-    TAPS,
-    TURN,
-    place_of,
-    spot,
-    taps_of,
-)
+from ..run.geometry import advance
+from .tile_geometry import TileGeometry, addend_at
+from .window import SPATIAL, is_inside, place_of, spot, taps_of
 
 TOGETHER = 8
 """Elements whose factors are copied together."""
@@ -65,71 +32,73 @@ STAGE_BYTES = 8 * ((TOGETHER + 1) * CHUNK + TOGETHER * (LIMBS + 4))
 
 
 @inner
-def _place(geometry: int, code: int) -> tuple[int, int, int]:
+def _place(geometry: TileGeometry, code: int) -> tuple[int, int, int]:
     """Returns the matrix, the row and the column of an element."""
-    rows, columns = at(geometry, ROWS), at(geometry, COLUMNS)
+    rows, columns = geometry.rows, geometry.columns
     column, row = divmod(code, rows)
     matrix = column // columns
     return matrix, row, column - matrix * columns
 
 
 @inner
-def _corners(geometry: int, codes: int, count: int, corners: int) -> None:
+def _corners(geometry: TileGeometry, codes: int, count: int, corners: int) -> None:
     """Stores where elements meet the first tap: the offset of group and image, and the spatial positions."""
     for i in range(count):
         matrix, _, column = _place(geometry, load(codes, i, 0))
         place = place_of(geometry, column)
-        store(corners, 4 * i, matrix * at(geometry, GROUP) + place[0] * at(geometry, IMAGE))
+        store(corners, 4 * i, matrix * geometry.group + place[0] * geometry.image)
         for j in range(SPATIAL):
-            store(corners, 4 * i + 1 + j, spot(geometry, j, place[1 + j], 0))
+            store(corners, 4 * i + 1 + j, spot(geometry.axes[j], place[1 + j], 0))
 
 
 @inner
-def _stage(zero: float, geometry: int, corners: int, count: int, first: int, length: int) -> None:
+def _stage(zero: float, geometry: TileGeometry, corners: int, count: int, first: int, length: int) -> None:
     """Copies the right-hand factors of some elements."""
     channel, high, middle, low = taps_of(geometry, first)
-    source, stage = at(geometry, RIGHT), at(geometry, STAGE)
+    outer, inner, axis, stage = geometry.axes[0], geometry.axes[1], geometry.axes[2], geometry.stage
     for k in range(length):
         for i in range(count):
             here = corners + 32 * i
-            a = load(here, 1, 0) + high * at(geometry, TURN)
-            b = load(here, 2, 0) + middle * at(geometry, TURN + 1)
-            c = load(here, 3, 0) + low * at(geometry, TURN + 2)
-            offset = load(here, 0, 0) + channel * at(geometry, CHANNEL) + a * at(geometry, SPACE)
-            offset += b * at(geometry, SPACE + 1) + c * at(geometry, SPACE + 2)
-            inside = 0 <= a < at(geometry, SIZE) and 0 <= b < at(geometry, SIZE + 1) and 0 <= c < at(geometry, SIZE + 2)
-            store(stage, i * CHUNK + k, number_of(read(source, offset, zero)) if inside else 0.0)
+            a = load(here, 1, 0) + high * outer.turn
+            b = load(here, 2, 0) + middle * inner.turn
+            c = load(here, 3, 0) + low * axis.turn
+            offset = load(here, 0, 0) + channel * geometry.channel + a * outer.step + b * inner.step + c * axis.step
+            value = 0.0
+            if is_inside(geometry, a, b) and 0 <= c < axis.size:
+                value = number_of(read(geometry.right, offset, zero))
+            store(stage, i * CHUNK + k, value)
         low += 1
-        if low == at(geometry, TAPS + 2):
+        if low == axis.taps:
             low, middle = 0, middle + 1
-            if middle == at(geometry, TAPS + 1):
+            if middle == inner.taps:
                 middle, high = 0, high + 1
-                if high == at(geometry, TAPS):
+                if high == outer.taps:
                     high, channel = 0, channel + 1
 
 
 @inner
-def _stage_plainly(zero: float, geometry: int, corners: int, count: int, first: int, length: int) -> None:
+def _stage_plainly(zero: float, geometry: TileGeometry, corners: int, count: int, first: int, length: int) -> None:
     """Like ``_stage``, for a single tap without padding: columns of a matrix."""
-    step, stage = at(geometry, CHANNEL), at(geometry, STAGE)
+    step, stage = geometry.channel, geometry.stage
     for i in range(count):
         here = corners + 32 * i
         offset = load(here, 0, 0)
         for j in range(SPATIAL):
-            offset += load(here, 1 + j, 0) * at(geometry, SPACE + j)
-        store(here, 0, advance(at(geometry, RIGHT), offset, zero))
+            offset += load(here, 1 + j, 0) * geometry.axes[j].step
+        store(here, 0, advance(geometry.right, offset, zero))
     for k in range(length):
         for i in range(count):
             store(stage, i * CHUNK + k, number_of(read(load(corners, 4 * i, 0), (first + k) * step, zero)))
 
 
 @inner
-def _multiply(zero: float, geometry: int, code: int, factors: int, products: int, first: int, length: int) -> None:
+def _multiply(
+    zero: float, geometry: TileGeometry, code: int, factors: int, products: int, first: int, length: int
+) -> None:
     """Computes the products of an element. NaN products only occur in padding, and count as 0."""
     matrix, row, _ = _place(geometry, code)
-    step = at(geometry, LEFT_STEP)
-    offset = matrix * at(geometry, LEFT_MATRIX) + row * at(geometry, LEFT_ROW) + first * step
-    left = advance(at(geometry, LEFT), offset, zero)
+    operand, step = geometry.left, geometry.left.column
+    left = advance(operand.address, matrix * operand.matrix + row * operand.row + first * step, zero)
     if step == 1:
         _multiply_line(zero, left, 1, factors, products, length)
     else:
@@ -185,30 +154,30 @@ def scaled_sum(limbs: int, factor: int, power: int, addend: float) -> tuple[floa
 
 
 @inner
-def _finish(zero: float, geometry: int, sums: int, code: int, limbs: int) -> None:
+def _finish(zero: float, geometry: TileGeometry, sums: int, code: int, limbs: int) -> None:
     """Rounds an element into the output, or replaces its sum if there is none."""
     matrix, row, column = _place(geometry, code)
     addend = addend_at(zero, geometry, matrix, row, column)
-    place = (matrix * at(geometry, ROWS) + row) * at(geometry, PITCH) + column
-    value = load(sums, place, 0.0) * double_at(geometry, ALPHA) + addend
+    place = (matrix * geometry.rows + row) * geometry.pitch + column
+    value = load(sums, place, 0.0) * geometry.alpha + addend
     is_finite = value - value == 0.0
-    high, low = scaled_sum(limbs, at(geometry, FACTOR), at(geometry, POWER), addend)
-    if at(geometry, TARGET) == 0:
+    high, low = scaled_sum(limbs, geometry.factor, geometry.power, addend)
+    if geometry.target.address == 0:
         store(sums, place, high)
         return
     if is_finite:
         value = to_odd(high, low)
-    place = matrix * at(geometry, TARGET_MATRIX) + row * at(geometry, TARGET_ROW) + column
-    put(at(geometry, TARGET), place, narrow(value, zero), zero)
+    target = geometry.target
+    put(target.address, matrix * target.matrix + row * target.row + column, narrow(value, zero), zero)
 
 
 @inner
-def _settle(zero: float, source: int, states: int, geometry: int, begin: int, end: int) -> None:
+def _settle(zero: float, source: int, states: int, geometry: TileGeometry, begin: int, end: int) -> None:
     """Adds some products of groups of elements; after the last ones, rounds the elements."""
-    stage = at(geometry, STAGE)
+    stage = geometry.stage
     products = stage + 8 * TOGETHER * CHUNK
     corners = products + 8 * (CHUNK + TOGETHER * LIMBS)
-    begin_depth, depth = at(geometry, FIRST), at(geometry, FIRST) + at(geometry, COUNT)
+    begin_depth, depth = geometry.first, geometry.first + geometry.count
     for unit in range(begin, end):
         codes = states + 8 * (1 + unit * TOGETHER)
         count = min(TOGETHER, load(states, 0, 0) - unit * TOGETHER)
@@ -216,10 +185,10 @@ def _settle(zero: float, source: int, states: int, geometry: int, begin: int, en
             for i in range(count):
                 clear_limbs(products + 8 * (CHUNK + i * LIMBS))
         _corners(geometry, codes, count, corners)
-        is_plain = at(geometry, TAPS) * at(geometry, TAPS + 1) * at(geometry, TAPS + 2) == 1
+        is_plain = geometry.axes[0].taps * geometry.axes[1].taps * geometry.axes[2].taps == 1
         for i in range(SPATIAL * count):
             there = load(corners, 4 * (i // SPATIAL) + 1 + i % SPATIAL, 0)
-            is_plain &= 0 <= there < at(geometry, SIZE + i % SPATIAL)
+            is_plain &= 0 <= there < geometry.axes[i % SPATIAL].size
         for first in range(begin_depth, depth, CHUNK):
             length = min(CHUNK, depth - first)
             if is_plain:
@@ -230,7 +199,7 @@ def _settle(zero: float, source: int, states: int, geometry: int, begin: int, en
             for i in range(count):
                 _multiply(zero, geometry, load(codes, i, 0), stage + 8 * i * CHUNK, products, first, length)
                 _add(products + 8 * (CHUNK + i * LIMBS), products, length)
-        if depth == at(geometry, DEPTH):
+        if depth == geometry.depth:
             for i in range(count):
                 _finish(zero, geometry, source, load(codes, i, 0), products + 8 * (CHUNK + i * LIMBS))
 
@@ -252,7 +221,7 @@ def _sort(codes: int, count: int) -> None:
 
 
 @kernel
-def settle(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def settle(zero: float, source: int, target: int, states: int, geometry: TileGeometry, begin: int, end: int) -> None:
     """Settles undecided elements. A unit is a group of elements; the states hold their number, then their codes.
 
     The source holds the sums: outputs of infinite and NaN ones are kept.
@@ -261,7 +230,9 @@ def settle(zero: float, source: int, target: int, states: int, geometry: int, be
 
 
 @kernel
-def settle_few(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def settle_few(
+    zero: float, source: int, target: int, states: int, geometry: TileGeometry, begin: int, end: int
+) -> None:
     """Settles all undecided elements if there are at most ``end``, and then clears the list.
 
     They are processed in column order, so that adjacent columns are read together.

@@ -1,39 +1,70 @@
-"""Geometry slots of tiles of float64 sums: locations of operands, sums, bounds and the output."""
+"""Geometry of tiles of float64 sums: locations of operands, sums, bounds and the output."""
 
 from __future__ import annotations
 
-from ..jit.compiler import inlined, inner
-from ..jit.element import bits_double, read
+from typing import Self
+
+from opwire.tensor import Array
+
+from ..jit.compiler import inner
+from ..jit.element import read
+from ..jit.records import Record
 from ..numbers.formats import number_of
-from ..run.geometry import at
-from .window import WINDOW
-
-# A tile is some matrices of ROWS x COLUMNS, one after the other; steps are in elements.
-ROWS, COLUMNS, DEPTH = range(WINDOW, WINDOW + 3)
-LEFT, LEFT_MATRIX, LEFT_ROW, LEFT_STEP = range(WINDOW + 3, WINDOW + 7)  # left operand: address and steps
-RIGHT = WINDOW + 7  # address of the right operand, which is read through the window
-PITCH = WINDOW + 8  # numbers in a row of sums, and in the sums of squares of a matrix's columns
-ROW_SQUARES, COLUMN_SQUARES = range(WINDOW + 9, WINDOW + 11)  # addresses of the sums of squares over the whole depth
-TARGET, TARGET_MATRIX, TARGET_ROW = range(WINDOW + 11, WINDOW + 14)  # output; its columns are contiguous
-ADDEND, ADDEND_MATRIX, ADDEND_ROW, ADDEND_STEP = range(WINDOW + 14, WINDOW + 18)  # address 0 means none
-ALPHA, BETA, ERROR = range(WINDOW + 18, WINDOW + 21)  # bits of float64
-FACTOR, POWER = range(WINDOW + 21, WINDOW + 23)  # alpha is FACTOR * 2**POWER
-STAGE = WINDOW + 23  # address of a thread's scratch buffer
-TILE = WINDOW + 24
-"""Total number of slots."""
+from .window import Window
 
 
-@inlined
-def double_at(geometry: int, slot: int) -> float:
-    """Returns the float64 in a slot."""
-    return bits_double(at(geometry, slot))
+class Operand(Record):
+    """An operand or output of a tile: its address, and strides in elements; address 0 means none."""
+
+    address: int
+    matrix: int
+    row: int
+    column: int
+
+    @classmethod
+    def of(cls, view: Array) -> Self:
+        """Returns the operand of a view ``[matrices, rows, ..., columns]``."""
+        matrix, row, *_, column = (step // view.itemsize for step in view.strides)
+        return cls(address=view.ctypes.data, matrix=matrix, row=row, column=column)
+
+
+class TileGeometry(Window):
+    """A tile: some matrices, one after the other.
+
+    Attributes:
+        rows, columns, depth: sizes of a matrix, and number of products in a sum.
+        left, target, addend: the left operand, the output, whose columns are contiguous, and what is added.
+        right: address of the right operand, which is read through the window.
+        pitch: numbers in a row of sums, and in the sums of squares of a matrix's columns.
+        row_squares, column_squares: addresses of the sums of squares over the whole depth.
+        alpha, beta: factors of the sums, and of what is added; alpha is ``factor * 2**power``.
+        error: error of a sum, relative to the product of the norms.
+        stage: address of a thread's scratch buffer.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    left: Operand
+    target: Operand
+    addend: Operand
+    right: int
+    pitch: int
+    row_squares: int
+    column_squares: int
+    alpha: float
+    beta: float
+    error: float
+    factor: int
+    power: int
+    stage: int
 
 
 @inner
-def addend_at(zero: float, geometry: int, matrix: int, row: int, column: int) -> float:
+def addend_at(zero: float, geometry: TileGeometry, matrix: int, row: int, column: int) -> float:
     """Returns what is added to a sum, or 0."""
-    addend = at(geometry, ADDEND)
-    if addend == 0:
+    addend = geometry.addend
+    if addend.address == 0:
         return 0.0
-    offset = matrix * at(geometry, ADDEND_MATRIX) + row * at(geometry, ADDEND_ROW) + column * at(geometry, ADDEND_STEP)
-    return number_of(read(addend, offset, zero)) * double_at(geometry, BETA)
+    offset = matrix * addend.matrix + row * addend.row + column * addend.column
+    return number_of(read(addend.address, offset, zero)) * geometry.beta

@@ -8,65 +8,51 @@ from numba import types
 from ..jit.compiler import Kernel, inner, kernel
 from ..jit.element import FLOAT32, HALF, INT8, store
 from ..numbers.vectors import WIDTH, fused_vectors, load_vector, store_vector
-from ..run.geometry import advance, at
-from .window import (
-    BASE,
-    CHANNEL,
-    COUNT,
-    FIRST,
-    GROUP,
-    IMAGE,
-    IMAGES,
-    PLACES,
-    SIZE,
-    SPACE,
-    TURN,
-    WINDOW,
-    copy_line,
-    spot,
-    taps_of,
-)
-
-BUFFER = WINDOW
-"""Geometry slot: address of a buffer for ``ROWS`` rows of the matrix, or for all if there are fewer."""
+from ..run.geometry import advance
+from .window import Window, copy_line, is_inside, spot, taps_of
 
 ROWS = 8
 """Rows of a panel written at once, so that cache lines are not evicted half used."""
 
 
+class Unfolding(Window):
+    """Columns to unfold, and the address of a buffer for ``ROWS`` rows of the matrix, or for all if there are fewer."""
+
+    buffer: int
+
+
 @inner
-def _row(zero: float, geometry: int, source: int, row: int, target: int) -> None:
+def _row(zero: float, geometry: Unfolding, source: int, row: int, target: int) -> None:
     """Copies a row of the matrix: all images and positions for one channel and tap."""
     channel, first, middle, last = taps_of(geometry, row)
-    length, beyond = at(geometry, PLACES + 2), at(geometry, SIZE + 2)
-    begin = at(geometry, BASE + 2) + last * at(geometry, TURN + 2)
-    for image in range(at(geometry, IMAGES)):
-        offset = channel * at(geometry, CHANNEL) + image * at(geometry, IMAGE)
-        for p in range(at(geometry, PLACES)):
-            high = spot(geometry, 0, p, first)
-            for q in range(at(geometry, PLACES + 1)):
-                low = spot(geometry, 1, q, middle)
-                is_inside = 0 <= high < at(geometry, SIZE) and 0 <= low < at(geometry, SIZE + 1)
-                place = offset + high * at(geometry, SPACE) + low * at(geometry, SPACE + 1)
-                here = advance(source, place, zero)
-                copy_line(zero, geometry, here, begin if is_inside else beyond, target, length)
-                target += 8 * length
+    outer, inner, axis = geometry.axes[0], geometry.axes[1], geometry.axes[2]
+    begin = spot(axis, 0, last)
+    for image in range(geometry.images):
+        offset = channel * geometry.channel + image * geometry.image
+        for p in range(outer.places):
+            high = spot(outer, p, first)
+            for q in range(inner.places):
+                low = spot(inner, q, middle)
+                here = advance(source, offset + high * outer.step + low * inner.step, zero)
+                first_element = begin if is_inside(geometry, high, low) else axis.size
+                copy_line(zero, geometry, here, first_element, target, axis.places)
+                target += 8 * axis.places
 
 
 @kernel
-def unfold(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+def unfold(zero: float, source: int, target: int, states: int, geometry: Unfolding, begin: int, end: int) -> None:
     """A unit is a row of a matrix; the states are the running sums of squares, padded to whole panels."""
-    count, rows, unit = at(geometry, COUNT), at(geometry, BUFFER), begin
-    places = at(geometry, IMAGES) * at(geometry, PLACES) * at(geometry, PLACES + 1) * at(geometry, PLACES + 2)
+    count, rows, unit = geometry.count, geometry.buffer, begin
+    places = geometry.images * geometry.axes[0].places * geometry.axes[1].places * geometry.axes[2].places
     panels = -(-places // WIDTH)
     pitch = panels * WIDTH
     while unit < end:
         group = unit // count
         number = unit - group * count
         several = min(ROWS, count - number, end - unit)
-        here = advance(source, group * at(geometry, GROUP), zero)
+        here = advance(source, group * geometry.group, zero)
         for i in range(several):
-            _row(zero, geometry, here, at(geometry, FIRST) + number + i, rows + 8 * i * pitch)
+            _row(zero, geometry, here, geometry.first + number + i, rows + 8 * i * pitch)
             for j in range(places, pitch):
                 store(rows, i * pitch + j, 0.0)
         squares, there = states + 8 * group * pitch, target + 8 * WIDTH * (group * panels * count + number)

@@ -6,13 +6,29 @@ import numpy as np
 
 from ..jit.compiler import Kernel, inner, kernel
 from ..jit.element import FLOAT32, HALF, load, read, store
+from ..jit.records import Record
 from ..numbers.formats import number_of, values
 from ..numbers.vectors import WIDTH, elements, fused_vectors, load_vector, spread, store_vector, total_of
-from ..run.geometry import advance, at
+from ..run.geometry import advance
 
-LINES, LENGTH, MATRIX, LINE, STEP, ACROSS, PITCH = range(7)
-"""Geometry slots: lines of a matrix and elements of a line; strides, in elements, of matrices, lines and elements;
-whether squares are summed across lines instead of along them; and the pitch of the copy in numbers."""
+
+class Lines(Record):
+    """Matrices to copy.
+
+    Attributes:
+        lines, length: lines of a matrix, and elements of a line.
+        matrix, line, step: steps, in elements, of matrices, lines and elements.
+        is_across: whether squares are summed across lines instead of along them.
+        pitch: numbers between the copies of two lines.
+    """
+
+    lines: int
+    length: int
+    matrix: int
+    line: int
+    step: int
+    is_across: bool
+    pitch: int
 
 
 @inner
@@ -48,14 +64,14 @@ def _across(source: int, step: int, target: int, squares: int, length: int, zero
 
 
 @kernel
-def widen(zero: float, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
-    """A unit is a line of a matrix, ``PITCH`` numbers apart in the target; the states are running sums of squares."""
-    lines, length, step = at(geometry, LINES), at(geometry, LENGTH), at(geometry, STEP)
+def widen(zero: float, source: int, target: int, states: int, geometry: Lines, begin: int, end: int) -> None:
+    """A unit is a line of a matrix, ``pitch`` numbers apart in the target; the states are running sums of squares."""
+    lines, length, step = geometry.lines, geometry.length, geometry.step
     for unit in range(begin, end):
         matrix = unit // lines
-        place = matrix * at(geometry, MATRIX) + (unit - matrix * lines) * at(geometry, LINE)
-        here, there = advance(source, place, zero), target + 8 * unit * at(geometry, PITCH)
-        if at(geometry, ACROSS):
+        place = matrix * geometry.matrix + (unit - matrix * lines) * geometry.line
+        here, there = advance(source, place, zero), target + 8 * unit * geometry.pitch
+        if geometry.is_across:
             _across(here, step, there, states + 8 * matrix * length, length, zero)
         else:
             store(states, unit, load(states, unit, 0.0) + _along(here, step, there, length, zero))

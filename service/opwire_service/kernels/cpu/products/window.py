@@ -7,58 +7,93 @@ has one channel per row and a single tap; its columns are the positions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from llvmlite import ir
 
 from ..jit.compiler import inlined, inner
 from ..jit.element import ADDRESS, FLOAT32, HALF, float64, intrinsic, read, store
+from ..jit.records import Record, rows
 from ..numbers.formats import number_of
 from ..numbers.vectors import DOUBLES, WIDTH, store_vector
-from ..run.geometry import advance, at
+from ..run.geometry import advance
+from ..run.walk import split
 
 SPATIAL = 3
 """Number of spatial dimensions; missing ones have size 1."""
 
-GROUP, CHANNEL, IMAGE = range(3)
-"""Strides in elements."""
 
-SPACE, TAPS, SIZE, BASE, MOVE, TURN, PLACES = range(3, 3 + 7 * SPATIAL, SPATIAL)
-"""For each spatial dimension: stride in elements, number of taps, input size, the element where position 0 meets tap 0,
-the increments per position and per tap, and the number of positions."""
+class Axis(Record):
+    """A spatial dimension.
 
-FIRST, COUNT, IMAGES = range(24, 27)
-"""First row of the matrix to read, number of rows, and number of images."""
+    Attributes:
+        step: elements between two adjacent ones.
+        size: size of the input.
+        base: the element where position 0 meets tap 0.
+        move, turn: elements between those of adjacent positions, and of adjacent taps.
+    """
 
-ZERO_POINT = 27
-"""Integer that stands for 0; it is subtracted from every element, and is what padding consists of."""
+    step: int
+    taps: int
+    size: int
+    base: int
+    move: int
+    turn: int
+    places: int
 
-WINDOW = 28
-"""Total number of slots."""
+
+class Window(Record):
+    """The columns.
+
+    Attributes:
+        group, channel, image: steps in elements.
+        first, count: the first row of the matrix to read, and the number of rows.
+        zero_point: integer that stands for 0; it is subtracted from every element, and is what padding consists of.
+    """
+
+    group: int
+    channel: int
+    image: int
+    images: int
+    first: int
+    count: int
+    zero_point: int
+    axes = rows(Axis, SPATIAL)
+
+    @classmethod
+    def of(cls, window: Window, **values: Any) -> Self:
+        """Returns a geometry with the same window and other values."""
+        numbers = {name: getattr(window, name) for name in Window._fields}
+        return cls(**numbers | values)
 
 
 @inlined
-def spot(geometry: int, dimension: int, position: int, tap: int) -> int:
+def spot(axis: Axis, position: int, tap: int) -> int:
     """Returns the element where a position meets a tap along a dimension; it is padding if outside of the input."""
-    turned = tap * at(geometry, TURN + dimension)
-    return at(geometry, BASE + dimension) + position * at(geometry, MOVE + dimension) + turned
+    return axis.base + position * axis.move + tap * axis.turn
+
+
+@inlined
+def is_inside(geometry: Window, high: int, middle: int) -> bool:
+    """Whether elements along the first two dimensions are those of the input."""
+    return 0 <= high < geometry.axes[0].size and 0 <= middle < geometry.axes[1].size
 
 
 @inner
-def taps_of(geometry: int, row: int) -> tuple[int, int, int, int]:
+def taps_of(geometry: Window, row: int) -> tuple[int, int, int, int]:
     """Splits a row of the matrix into its channel and taps."""
-    row, last = divmod(row, at(geometry, TAPS + 2))
-    row, middle = divmod(row, at(geometry, TAPS + 1))
-    channel, first = divmod(row, at(geometry, TAPS))
+    row, last = split(row, geometry.axes[2].taps)
+    row, middle = split(row, geometry.axes[1].taps)
+    channel, first = split(row, geometry.axes[0].taps)
     return channel, first, middle, last
 
 
 @inner
-def place_of(geometry: int, column: int) -> tuple[int, int, int, int]:
+def place_of(geometry: Window, column: int) -> tuple[int, int, int, int]:
     """Splits a column into its image and positions."""
-    column, last = divmod(column, at(geometry, PLACES + 2))
-    column, middle = divmod(column, at(geometry, PLACES + 1))
-    image, first = divmod(column, at(geometry, PLACES))
+    column, last = split(column, geometry.axes[2].places)
+    column, middle = split(column, geometry.axes[1].places)
+    image, first = split(column, geometry.axes[0].places)
     return image, first, middle, last
 
 
@@ -123,7 +158,7 @@ def _copy(source: int, step: int, target: int, begin: int, end: int, zero: float
 
 
 @inner
-def copy_line(zero: float, geometry: int, source: int, first: int, target: int, count: int) -> None:
+def copy_line(zero: float, geometry: Window, source: int, first: int, target: int, count: int) -> None:
     """Copies elements of an input line from ``first`` on, as far apart as positions; padding becomes zero.
 
     Up to fifteen numbers behind the copy are overwritten.
@@ -136,16 +171,16 @@ def copy_line(zero: float, geometry: int, source: int, first: int, target: int, 
         target: address of the copy, in float64.
         count: number of elements.
     """
-    move, offset = at(geometry, MOVE + 2), float64(at(geometry, ZERO_POINT))
-    begin, end = -first, at(geometry, SIZE + 2) - first
+    axis, offset = geometry.axes[2], float64(geometry.zero_point)
+    move, begin, end = axis.move, -first, axis.size - first
     if move > 1:
         begin, end = -(-begin // move), -(-end // move)
     begin = min(max(0, begin), count)
     end = max(begin, min(count, end))
     for j in range(begin):
         store(target, j, 0.0)
-    step = move * at(geometry, SPACE + 2)
-    here = advance(source, first * at(geometry, SPACE + 2), zero)
+    step = move * axis.step
+    here = advance(source, first * axis.step, zero)
     if step == 1:
         _copy_adjacent(here, target, begin, end, zero, offset)
     elif step == 2:

@@ -26,12 +26,13 @@ from opwire.schema import CATALOG, operator_document, schema_of
 from scripts.client_methods import client_methods, handwritten
 from tests.directml.documented import OPERATORS as DIRECTML
 from tests.support.array_operators import counted
+from tests.support.rows import for_each
 
 X = np.zeros((1, 2, 4, 4), np.float32)
 TENSOR = {"DataType": "FLOAT32", "Sizes": [1, 2, 4, 4]}
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@for_each(OPERATORS)
 def test_each_declared_operator_has_a_method(name: str):
     for kind in (Client, AsyncClient, type(prepare)):
         assert callable(getattr(kind, name.lower()))
@@ -40,7 +41,7 @@ def test_each_declared_operator_has_a_method(name: str):
 GENERATED = [name for name in OPERATORS if name.lower() not in handwritten()]
 
 
-@pytest.mark.parametrize("name", GENERATED)
+@for_each(GENERATED)
 def test_arguments_match_the_members(name: str):
     parameters = list(inspect.signature(getattr(DeclaredMethods, name.lower())).parameters.values())[1:-1]
     members = schema_of(name).members
@@ -155,7 +156,7 @@ def test_unknown_keywords_are_refused():
     assert "feature_level" in str(error.value)
 
 
-@pytest.mark.parametrize("name", GENERATED)
+@for_each(GENERATED)
 def test_each_generated_method_describes_its_arguments_and_outputs(name: str):
     method = getattr(DeclaredMethods, name.lower())
     text = inspect.getdoc(method) or ""
@@ -231,8 +232,7 @@ def test_the_stub_is_up_to_date():
     assert Path(typed.__file__).with_suffix(".pyi").read_text(encoding="utf-8") == client_methods()
 
 
-@pytest.mark.parametrize("client", [prepare, Graph()], ids=["prepare", "graph"])
-@pytest.mark.parametrize(("short", "name"), SHORT_NAMES.items())
+@for_each((client, short, name) for client in (prepare, Graph()) for short, name in SHORT_NAMES.items())
 def test_a_short_name_is_the_method_unless_there_is_another_of_that_name(client: Any, short: str, name: str):
     assert short in dir(client)
     if short not in handwritten():
@@ -276,8 +276,7 @@ METHODS = [name for name, method in inspect.getmembers(prepare, inspect.ismethod
 METHODS = [name for name in METHODS if getattr(prepare, name).__name__ == name]
 
 
-@pytest.mark.parametrize("client", [prepare, Graph()], ids=["prepare", "graph"])
-@pytest.mark.parametrize("name", METHODS)
+@for_each((name, client) for name in METHODS for client in (prepare, Graph()))
 def test_each_method_documents_its_arguments(name: str, client: Any):
     method = getattr(client, name)
     parameters = inspect.signature(method).parameters

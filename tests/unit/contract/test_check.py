@@ -14,12 +14,7 @@ from opwire.operators import OPERATORS
 from tests.directml.tensor_support import COUNT, FACTS
 from tests.support.examples import by_tensor
 from tests.support.http.pointers import resolves
-
-BAD_EXAMPLES = [
-    pytest.param(operator, bad, id=f"{operator.name}-{bad.name}")
-    for operator in OPERATORS.values()
-    for bad in operator.bad_examples
-]
+from tests.support.rows import for_each
 
 
 def refusal(operator: object, level: FeatureLevel | str = "6_4", pointer: str = "") -> list[tuple[str, str]]:
@@ -53,7 +48,7 @@ def pooling(name: str, source: dict[str, object], **members: object) -> dict[str
     return {"type": name, "desc": {"InputTensor": source, **arrays, **members}}
 
 
-@pytest.mark.parametrize(("operator", "bad"), BAD_EXAMPLES)
+@for_each((operator, bad) for operator in OPERATORS.values() for bad in operator.bad_examples)
 def test_bad_examples_are_refused_at_their_place(operator, bad):
     request = {"type": operator.name, "desc": dict(bad.desc)}
     assert (bad.code.value, f"/desc{bad.pointer}") in refusal(request, bad.level)
@@ -61,7 +56,7 @@ def test_bad_examples_are_refused_at_their_place(operator, bad):
     assert (bad.code.value, f"/in/operator/desc{bad.pointer}") in refusal(request, bad.level, "/in/operator")
 
 
-@pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+@for_each(OPERATORS.values())
 def test_examples_are_accepted_at_their_level(operator):
     for example in operator.examples:
         plan = check({"type": operator.name, "desc": dict(example.desc)}, example.level)

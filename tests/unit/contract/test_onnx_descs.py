@@ -7,12 +7,13 @@ import pytest
 from opwire.check import validate
 from opwire.level import FeatureLevel
 from tests.support.onnx_cases import ABSENT, cases
+from tests.support.rows import for_each
 
 VALID, REFUSED = cases("onnx.jsonl.gz"), cases("onnx-refused.jsonl.gz")
 pytestmark = pytest.mark.skipif(not VALID, reason=ABSENT)
 
 
-@pytest.mark.parametrize("record", VALID, ids=lambda record: record["id"])
+@for_each(VALID)
 def test_descs_are_valid_from_their_stated_level_on(record):
     lowest = FeatureLevel.parse(record["min_feature_level"])
     for level in (FeatureLevel.V6_4, lowest):
@@ -24,7 +25,7 @@ def test_descs_are_valid_from_their_stated_level_on(record):
         assert any(violation.available_from is not None for violation in found)
 
 
-@pytest.mark.parametrize("record", REFUSED, ids=lambda record: record["id"])
+@for_each(REFUSED)
 def test_descs_without_a_level_are_refused(record):
     found = validate(record["operator"])
     assert found.violations

@@ -14,6 +14,7 @@ from opwire.desc import Report
 from opwire.fields import UNREAD, Member, ScaleBias, Size2D
 from opwire.level import FeatureLevel
 from opwire.schema import CATALOG, schema_of
+from tests.support.rows import for_each
 
 VECTOR = {"DataType": "FLOAT32", "Sizes": [3]}
 IMAGE = {"DataType": "FLOAT32", "Sizes": [1, 1, 4, 4]}
@@ -282,7 +283,7 @@ def test_huge_values_are_refused_quickly(operator):
     assert len(json.dumps([violation.to_json() for violation in found])) < 100_000
 
 
-@pytest.mark.parametrize("name", CATALOG)
+@for_each(CATALOG)
 def test_every_member_has_a_description_json_schema_and_hint(name):
     for each in schema_of(name).members.every:
         assert json.loads(json.dumps(each.describe())) == each.describe()

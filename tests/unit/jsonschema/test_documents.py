@@ -18,6 +18,7 @@ from opwire.operators import OPERATORS
 from opwire.schema import CATALOG
 from tests.support.conformance import PLACES
 from tests.support.paths import MODELS
+from tests.support.rows import for_each
 
 SAMPLES = sorted(
     path
@@ -62,7 +63,7 @@ def test_the_projects_models_pass(name: str):
     assert DOCUMENTS.is_valid(read_text((MODELS / f"{name}.json").read_bytes()))
 
 
-@pytest.mark.parametrize(("operator", "example"), EXAMPLES, ids=lambda given: given.name)
+@for_each(EXAMPLES)
 def test_examples_pass_as_requests_and_as_models(operator: Any, example: Any):
     info = example_info(operator, example)
     assert validate(info["operator"], info["feature_level"]).valid

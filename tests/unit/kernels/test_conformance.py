@@ -10,17 +10,16 @@ from opwire.level import FeatureLevel
 from tests.oracles import oracle
 from tests.support import conformance
 from tests.support.execution import execute
+from tests.support.rows import for_each
 
 CASES = conformance.load()
 pytestmark = pytest.mark.skipif(not CASES, reason=conformance.ABSENT)
 
 
-def params(*, executable: bool, own: bool = False) -> list[object]:
-    chosen = [case for case in CASES if case.executable is executable and (case.own or not own)]
-    return [pytest.param(case, id=case.id) for case in chosen]
+RUN = [case for case in CASES if case.executable]
 
 
-@pytest.mark.parametrize("case", params(executable=True))
+@pytest.mark.parametrize("case", RUN, ids=lambda case: case.id)
 def test_outputs_match_the_published_ones(device, case):
     plan = check(case.operator)
     actual = execute(device, plan, {name: array.tobytes() for name, array in case.inputs.items()})
@@ -28,7 +27,7 @@ def test_outputs_match_the_published_ones(device, case):
     oracle.assert_answers(plan, actual, case.outputs)
 
 
-@pytest.mark.parametrize("case", params(executable=True, own=True))
+@for_each(case for case in RUN if case.own)
 def test_the_stated_level_is_the_lowest(case):
     assert check(case.operator, case.lowest).level is case.lowest
     below = [level for level in FeatureLevel if level < case.lowest]

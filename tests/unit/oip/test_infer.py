@@ -25,6 +25,7 @@ from opwire_service.oip.statistics import CELLS, Statistics
 from opwire_service.telemetry.metrics import Layout, Metrics
 from tests.directml.tensor_support import FACTS
 from tests.support.http.inference import binary_infer_request, infer_request, infer_tensor
+from tests.support.rows import for_each
 
 ARGMAX = find_model("ARGMAX", None)
 POOLING = find_model("MAX_POOLING1", None)
@@ -72,7 +73,7 @@ def test_the_index_lists_each_model_once():
     assert len(set(listed)) == len(listed) == sum(1 for _ in models())
 
 
-@pytest.mark.parametrize("name", EXECUTABLE)
+@for_each(EXECUTABLE)
 def test_metadata_and_configuration_of_each_version(name):
     for model in models((name,)):
         described, configured = metadata(model), config(model)

@@ -17,6 +17,7 @@ from opwire.operators import OPERATORS
 from opwire.schema import CATALOG, find
 from opwire_service.kernels.executable import EXECUTABLE
 from tests.directml.tensor_support import COUNT, FACTS
+from tests.support.rows import for_each
 
 SHARED = {
     *("__init__", "axes", "batch_normalization", "block_quantization", "depths", "elementwise", "folds", "indices"),
@@ -47,7 +48,7 @@ def test_executable_operators_are_declared_and_declared_ones_known():
     assert set(FACTS["operators"]) == set(CATALOG)
 
 
-@pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+@for_each(OPERATORS.values())
 def test_fields_match_the_attributes(operator):
     names = [member.name for member in operator.members.every]
     assert len(set(names)) == len(names)
@@ -59,7 +60,7 @@ def test_fields_match_the_attributes(operator):
     assert required <= given <= possible
 
 
-@pytest.mark.parametrize("operator", OPERATORS.values(), ids=lambda operator: operator.name)
+@for_each(OPERATORS.values())
 def test_example_names_are_unique(operator):
     assert operator.examples
     for examples in (operator.examples, operator.bad_examples):
@@ -68,7 +69,7 @@ def test_example_names_are_unique(operator):
         assert all(name.replace("_", "").isalnum() and name == name.lower() for name in names)
 
 
-@pytest.mark.parametrize("name", CATALOG)
+@for_each(CATALOG)
 def test_a_description_matches_the_documentation(name):
     info = json.loads(json.dumps(describe(CATALOG[name], EXECUTABLE), allow_nan=False))
     value, introduced = FACTS["operators"][name]

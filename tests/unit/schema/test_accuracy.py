@@ -15,6 +15,7 @@ from opwire.schema import CATALOG, Promise, schema_of
 from tests.oracles import Reals, oracle_of
 from tests.oracles.oracle import LOGARITHMS
 from tests.support.examples import ROWS, Row, by_tensor
+from tests.support.rows import for_each
 
 HALF = Fraction(1, 2)
 
@@ -43,7 +44,7 @@ def by_operator() -> dict[str, list[Row]]:
 BY_OPERATOR = by_operator()
 
 
-@pytest.mark.parametrize("name", BY_OPERATOR)
+@for_each(BY_OPERATOR)
 def test_oracles_enforce_the_documented_accuracy(name: str) -> None:
     promised = {each.promise for each in schema_of(name).accuracy}
     found = {bound for row in BY_OPERATOR[name] for bound in bounds(row)}

@@ -8,6 +8,7 @@ from opwire.describe import whole_schema
 from opwire.listing import FAMILIES
 from opwire.schema import CATALOG, Departure, decisions_of, document
 from scripts import operator_pages
+from tests.support.rows import for_each
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -19,7 +20,7 @@ def test_decisions_name_operators_of_their_family(family):
     assert len({row["what"] for row in rows}) == len(rows)
 
 
-@pytest.mark.parametrize("name", CATALOG)
+@for_each(CATALOG)
 def test_sentences_are_whole_and_clauses_are_not(name):
     for decision in decisions_of(name):
         assert decision.what.endswith(".")

@@ -24,6 +24,7 @@ from opwire.tensor import DataType
 from opwire.violation import Basis
 from tests.directml.documented import FACTS, OPERATORS
 from tests.support.paths import ROOT
+from tests.support.rows import for_each
 
 KINDS = {
     "tensor": "tensor",
@@ -57,7 +58,7 @@ def test_types_match_the_header():
             assert find(facts["aliases"]["operator"]) is kind
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@for_each(OPERATORS)
 def test_members_match_the_struct(name):
     facts = OPERATORS[name]["fields"]
     members = describe(CATALOG[name])["fields"]
@@ -77,7 +78,7 @@ def test_members_match_the_struct(name):
         assert member.get("count") == field.get("count")
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@for_each(OPERATORS)
 def test_integer_bounds_match_the_constraints(name):
     """Covers constraints of the forms ``X >= 1``, ``X[i] >= 1`` and ``1 <= X <= ...`` that apply unconditionally.
 
@@ -109,7 +110,7 @@ def unenforced(name: str) -> Iterator[str]:
             yield from rule.attributes
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@for_each(OPERATORS)
 def test_support_matches_the_documentation(name):
     rows = OPERATORS[name]["support"]
     support, optional = schema_of(name).support, {m.name for m in schema_of(name).members.tensors if m.role.is_optional}

@@ -27,6 +27,7 @@ from opwire_service.devices.ray.messages import CallOutcome, Done, Run, Up
 from opwire_service.devices.ray.packing import BlockLayout, allocate, dump_plan, load_plan, pack, unpack
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.execution import Stopped
+from tests.support.rows import for_each
 from tests.unit.kernels.test_graph_runs import chain
 
 
@@ -34,7 +35,7 @@ def never() -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@for_each(OPERATORS)
 def test_plans_of_all_examples_round_trip(name):
     operator = OPERATORS[name]
     for example in operator.examples:

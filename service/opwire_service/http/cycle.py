@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from starlette.responses import Response
-from starlette.types import Message, Scope
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from starlette.types import ASGIApp, Message, Scope
 
 JOINED_BYTES = 64 * 1024
 """Size up to which joining the pieces of a response is cheaper than sending them one by one, in bytes."""
@@ -18,8 +17,28 @@ JOINED_BYTES = 64 * 1024
 EXTENSION = "opwire.cycle"
 """Name of the ASGI extension that holds the ``Cycle`` of a request."""
 
+Fields = list[tuple[bytes, bytes]]
+
 Admit = Callable[[int], Awaitable[None]]
 """Takes the number of further bytes about to be read and returns once there is room for them."""
+
+_STATUS_LINES = {each.value: b"HTTP/1.1 %d %b\r\n" % (each.value, each.phrase.encode()) for each in HTTPStatus}
+
+_FAILED: tuple[Message, Message] = (
+    {
+        "type": "http.response.start",
+        "status": 500,
+        "headers": [(b"content-type", b"text/plain"), (b"content-length", b"21"), (b"connection", b"close")],
+    },
+    {"type": "http.response.body", "body": b"Internal Server Error"},
+)
+
+log = logging.getLogger("uvicorn.error")
+
+
+def response_head(status: int, *fields: tuple[bytes, bytes]) -> list[bytes]:
+    """Returns the lines of a response head, without the empty one at its end."""
+    return [_STATUS_LINES[status], *[b"%b: %b\r\n" % field for field in fields]]
 
 
 def cycle_of(scope: Scope) -> Cycle | None:
@@ -31,60 +50,121 @@ def cycle_of(scope: Scope) -> Cycle | None:
 class CycleOwner(Protocol):
     """The part of a connection that a request uses."""
 
+    transport: asyncio.Transport
+    write_paused: bool
+
+    async def drain(self) -> None:
+        """Waits until the client has read enough for more to be written."""
+
+    def resume_reading(self) -> None:
+        """Lets the client send more of the body."""
+
     async def fill(self, cycle: Cycle, memory: memoryview, admit: Admit) -> None:
-        """See ``Cycle.fill``."""
+        """Receives the body into ``memory``.
+
+        Args:
+            cycle: the request.
+            memory: buffer of the size of the body.
+            admit: awaited before each window after the first, which is ``FIRST_WINDOW`` bytes.
+
+        Raises:
+            ClientDisconnect: the client disconnected.
+        """
 
     def has_unread(self) -> bool:
-        """See ``Cycle.has_unread``."""
+        """Whether bytes from the client are waiting for this server to read them."""
         ...
 
     def refuse(self, response: Response) -> None:
-        """See ``Cycle.refuse``."""
+        """Writes a final response and closes the connection after the client has had time to read it."""
+
+    def on_response_complete(self, cycle: Cycle) -> None:
+        """Called when the response has been written."""
 
 
-class Cycle(RequestResponseCycle):
+class Cycle:
     """A request and its response.
 
-    uvicorn writes the head and the body of a response with one system call each, which for a small operator is a
-    quarter of the network cost. Here the head is held back and sent with the first bytes of the body.
+    The head of a response is held back and sent with the first bytes of the body: a system call of its own is, for a
+    small operator, a quarter of the network cost.
+
+    Attributes:
+        owner: the connection.
+        scope: the ASGI scope.
+        keep_alive: whether the connection stays open after the response.
+        body: bytes of the body that have arrived and that nobody has taken.
+        more_body: whether more of the body is to come.
+        arrival: set when the body, its end, the end of the response or of the connection has arrived.
+        disconnected: whether the client has disconnected.
+        awaits_continue: whether the client waits for ``100 Continue``.
+        response_started, response_complete: state of the response.
     """
 
-    # Class attributes, because uvicorn's constructor sets them anew for every request.
-    logger = logging.getLogger("uvicorn.error")
+    # Class attributes, because most requests never change them.
     disconnected = False
     more_body = True
     response_started = False
     response_complete = False
-    chunked_encoding: bool | None = None
-    expected_content_length = 0
+    _is_chunked = False
+    _owed = 0
     _head = b""
 
     def __init__(
-        self,
-        owner: CycleOwner,
-        scope: Any,
-        transport: asyncio.Transport,
-        flow: FlowControl,
-        default_headers: list[tuple[bytes, bytes]],
-        on_response: Callable[[], None],
-        *,
-        keep_alive: bool,
-        expects_continue: bool,
+        self, owner: CycleOwner, scope: Scope, default_headers: Fields, *, keep_alive: bool, awaits_continue: bool
     ) -> None:
-        self._owner = owner
+        self.owner = owner
         self.scope = scope
-        self.transport = transport
-        self.flow = flow
-        self.default_headers = default_headers
-        self.on_response = on_response
         self.keep_alive = keep_alive
-        self.waiting_for_100_continue = expects_continue
-        self.message_event = asyncio.Event()
+        self.awaits_continue = awaits_continue
+        self.arrival = asyncio.Event()
         self.body = bytearray()
+        self._default_headers = default_headers
+
+    async def run(self, app: ASGIApp) -> None:
+        """Runs the application, and answers for it if it fails."""
+        try:
+            await app(self.scope, self.receive, self.send)
+        except BaseException as error:
+            log.error("Exception in ASGI application\n", exc_info=error)
+        if self.response_complete or self.disconnected:
+            return
+        if self.response_started:
+            self.owner.transport.close()
+        else:
+            for message in _FAILED:
+                await self.send(message)
+
+    async def receive(self) -> Message:
+        """See ASGI. Returns the next part of the body, or waits for the client to disconnect."""
+        if not self.owner.transport.is_closing():
+            self.proceed()
+        if not self.disconnected and not self.response_complete:
+            self.owner.resume_reading()
+            await self.arrival.wait()
+            self.arrival.clear()
+        if self.disconnected or self.response_complete:
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": self.whole_body(), "more_body": self.more_body}
+
+    def proceed(self) -> None:
+        """Tells a client that waits for it to send the body."""
+        if self.awaits_continue:
+            self.owner.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.awaits_continue = False
+
+    def end_body(self) -> None:
+        """Marks the body as complete."""
+        self.more_body = False
+        self.arrival.set()
+
+    def disconnect(self) -> None:
+        """Marks the client as gone."""
+        self.disconnected = self.disconnected or not self.response_complete
+        self.arrival.set()
 
     def has_arrived(self, size: int) -> bool:
         """Whether a body of ``size`` bytes has arrived completely."""
-        return len(self.body) == size and not self.waiting_for_100_continue
+        return len(self.body) == size and not self.awaits_continue
 
     def whole_body(self) -> bytes:
         """Takes the bytes of the body that have arrived."""
@@ -92,39 +172,31 @@ class Cycle(RequestResponseCycle):
         return body
 
     async def fill(self, memory: memoryview, admit: Admit) -> None:
-        """Receives the body into ``memory``.
-
-        Args:
-            memory: buffer of the size of the body.
-            admit: awaited before each window after the first, which is ``FIRST_WINDOW`` bytes.
-
-        Raises:
-            ClientDisconnect: the client disconnected.
-        """
-        await self._owner.fill(self, memory, admit)
+        """See ``CycleOwner.fill``."""
+        await self.owner.fill(self, memory, admit)
 
     def has_unread(self) -> bool:
-        """Whether bytes from the client are waiting for this server to read them."""
-        return self._owner.has_unread()
+        """See ``CycleOwner.has_unread``."""
+        return self.owner.has_unread()
 
     def refuse(self, response: Response) -> None:
         """Responds without reading the body, and closes the connection after the client has read the response."""
         self.response_started = self.response_complete = True
         self.scope["extensions"].clear()
-        self._owner.refuse(response)
+        self.owner.refuse(response)
 
     def abort(self) -> None:
         """Closes the connection at once."""
-        self.transport.abort()
+        self.owner.transport.abort()
 
-    async def send(self, message: Any) -> None:
-        """See ``RequestResponseCycle``.
+    async def send(self, message: Message) -> None:
+        """See ASGI.
 
         Raises:
             RuntimeError: messages arrive out of order, or the body does not match its Content-Length.
         """
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
+        if self.owner.write_paused and not self.disconnected:
+            await self.owner.drain()
         if self.disconnected:
             return
         if self.response_complete or (message["type"] == "http.response.start") is self.response_started:
@@ -136,19 +208,19 @@ class Cycle(RequestResponseCycle):
 
     def _begin(self, message: Message) -> None:
         self.response_started = True
-        self.waiting_for_100_continue = False
+        self.awaits_continue = False
         status = message["status"]
-        fields = [*self.default_headers, *message.get("headers", ())]
-        lines = [STATUS_LINE[status], *[b"%b: %b\r\n" % field for field in fields]]
+        fields = [*self._default_headers, *message.get("headers", ())]
+        lines = response_head(status, *fields)
         known = dict(fields)
         if b"connection" in known:
             self.keep_alive = self.keep_alive and known[b"connection"].lower() != b"close"
         elif not self.keep_alive:
             lines.append(b"connection: close\r\n")
         if b"content-length" in known:
-            self.expected_content_length = int(known[b"content-length"])
+            self._owed = int(known[b"content-length"])
         elif self.scope["method"] != "HEAD" and status not in (204, 304):
-            self.chunked_encoding = True
+            self._is_chunked = True
             lines.append(b"transfer-encoding: chunked\r\n")
         self._head = b"".join(lines)
         if self._head.count(b"\n") != len(lines):
@@ -159,32 +231,33 @@ class Cycle(RequestResponseCycle):
         body, more = message.get("body", b""), message.get("more_body", False)
         if self.scope["method"] == "HEAD":
             self._write(b"")
-            self.expected_content_length = 0
-        elif self.chunked_encoding:
+            self._owed = 0
+        elif self._is_chunked:
             piece = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
             self._write(piece if more else piece + b"0\r\n\r\n")
         else:
-            self.expected_content_length -= len(body)
-            if self.expected_content_length < 0:
+            self._owed -= len(body)
+            if self._owed < 0:
                 raise RuntimeError("the body of the answer is longer than its head says")
             self._write(body)
         if more:
             return
-        if self.expected_content_length:
+        if self._owed:
             raise RuntimeError("the body of the answer is shorter than its head says")
         self.response_complete = True
         self.scope["extensions"].clear()  # breaks the reference cycle between scope and cycle
-        self.message_event.set()
+        self.arrival.set()
         if not self.keep_alive:
-            self.transport.close()
-        self.on_response()
+            self.owner.transport.close()
+        self.owner.on_response_complete(self)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: Any) -> None:
         """Writes bytes of the body, preceded by the head if it has not been sent."""
+        transport = self.owner.transport
         if self._head:
             head, self._head = self._head, b""
             if len(data) <= JOINED_BYTES:
                 data = head + data
             else:
-                self.transport.write(head)
-        self.transport.write(data)
+                transport.write(head)
+        transport.write(data)

@@ -17,7 +17,8 @@ import uvicorn
 
 from ..engine.memory import Memory
 from ..engine.service import Service
-from ..http.connection import Acceptor, Connection
+from ..http.acceptor import Acceptor
+from ..http.connection import Connection
 from ..http.security import EVERYWHERE
 from ..settings import Settings
 from ..telemetry.metrics import Metrics

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from starlette.responses import Response
-from uvicorn.protocols.http.flow_control import FlowControl
 
 from opwire_service.http.cycle import JOINED_BYTES, Admit, Cycle
 
@@ -31,7 +30,22 @@ class RecordingTransport(asyncio.Transport):
 
 
 class Connected:
-    """Owns a cycle; responses need nothing from it."""
+    """Owns a cycle."""
+
+    write_paused = False
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self.ended: list[str] = []
+
+    async def drain(self) -> None:
+        raise NotImplementedError
+
+    def resume_reading(self) -> None:
+        raise NotImplementedError
+
+    def on_response_complete(self, cycle: Cycle) -> None:
+        self.ended.append(cycle.scope["method"])
 
     async def fill(self, cycle: Cycle, memory: memoryview, admit: Admit) -> None:
         raise NotImplementedError
@@ -48,17 +62,10 @@ class Request:
 
     def __init__(self, method: str = "POST", *, keep_alive: bool = True) -> None:
         self.written = RecordingTransport()
-        self.ended: list[str] = []
-        self.cycle = Cycle(
-            Connected(),
-            {"type": "http", "method": method, "extensions": {}},
-            self.written,
-            FlowControl(self.written),
-            [(b"date", b"today")],
-            lambda: self.ended.append(method),
-            keep_alive=keep_alive,
-            expects_continue=False,
-        )
+        owner = Connected(self.written)
+        self.ended = owner.ended
+        scope = {"type": "http", "method": method, "extensions": {}}
+        self.cycle = Cycle(owner, scope, [(b"date", b"today")], keep_alive=keep_alive, awaits_continue=False)
 
     async def begin(self, *fields: tuple[bytes, bytes], status: int = 200) -> None:
         await self.cycle.send({"type": "http.response.start", "status": status, "headers": list(fields)})

@@ -75,7 +75,7 @@ class Prepared:
             _launch(self.device, launch)
             if isinstance(launch, KernelLaunch) and launch.entry in ("certify", "convolve"):
                 torch.cuda.synchronize()
-                begin = int(launch.parameter["open"][0]) - self.block.data_ptr()
+                begin = int(launch.parameter["undecided"][0]) - self.block.data_ptr()
                 found += int(self.block[begin : begin + 4].view(torch.int32)[0])
         return found / next(iter(self.plan.outputs.values())).element_count
 

@@ -120,7 +120,7 @@ def test_tiles_stay_within_their_memory(depth):
                 assert 2**43 <= each.address < last <= end
         else:
             (task,) = launch.parameter
-            assert task["open"] + 8 + 4 * int(task["matrices"]) * int(task["rows"]) * int(task["columns"]) <= end
+            assert task["undecided"] + 8 + 4 * int(task["matrices"]) * int(task["rows"]) * int(task["columns"]) <= end
             for line, side in (("row", "left"), ("column", "right")):
                 count = int(task["matrices"]) * int(task[f"{line}s"])
                 assert task[f"{line}_bounds"] + 8 * count * int(task[f"{line}_slices"]) <= end

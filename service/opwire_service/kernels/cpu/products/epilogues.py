@@ -35,17 +35,17 @@ class Epilogue:
     Attributes:
         alpha, beta: FLOAT32 numbers, possibly infinite or NaN.
         activation: an element-wise activation, or None.
-        is_open: whether the target is float64 and more operations follow.
+        is_unrounded: whether the target is float64 and more operations follow.
     """
 
     alpha: float = 1.0
     beta: float = 1.0
     activation: NestedOperator | None = None
-    is_open: bool = False
+    is_unrounded: bool = False
 
     @property
     def is_rounded(self) -> bool:
-        return self.activation is None and not self.is_open
+        return self.activation is None and not self.is_unrounded
 
     def error(self, summation_error: float) -> float:
         """Returns the error without that of the addend, or that of the sum alone where alpha is not finite.
@@ -101,7 +101,7 @@ class SumsTile:
             values += addend
             bounds += np.abs(addend) * SLACK
         if isfinite(epilogue.alpha):
-            self._settle(rows, ~(bounds <= (ABSOLUTE if epilogue.is_open else CLOSE * np.abs(values))))
+            self._settle(rows, ~(bounds <= (ABSOLUTE if epilogue.is_unrounded else CLOSE * np.abs(values))))
         values += 0.0  # no sum is -0
         self.target[rows[0] : rows[-1] + 1] = activated(epilogue.activation, values)
 

@@ -1,12 +1,12 @@
 // Certifies sums by their error bounds: if both ends of a sum's interval round to the same value, that is the result.
-// All other sums are listed as uncertain.
+// All other sums are listed as undecided.
 
 const u32 CERTIFY_THREADS = 256;
 const double SLACK = 0x1p-51;     // error due to an addend, relative to the addend
 const double CLOSE = 0x1p-36;     // maximum relative error of an activation's operand
 const double ABSOLUTE = 0x1p-40;  // maximum absolute error of a result that stays a double
 
-// Returns false if the result is uncertain. `bound` limits the error of sum * alpha, or of the sum alone with scales.
+// Returns false if the result is undecided. `bound` limits the error of sum * alpha, or of the sum alone with scales.
 static __device__ __forceinline__ bool certified(
     const Task &task, double factor, double sum, double bound, double addend, Output &into
 ) {
@@ -31,18 +31,18 @@ static __device__ __forceinline__ bool certified(
     into = F::make(value == 0 && bound == 0 ? 0 : high);
     return high == low || (value == 0 && bound == 0);
 #else
-    if (bound > (FINISH == OPEN ? ABSOLUTE : CLOSE * fabs(value))) return false;
+    if (bound > (FINISH == UNROUNDED ? ABSOLUTE : CLOSE * fabs(value))) return false;
     finished(into, value == 0 ? 0.0 : value);
     return true;
 #endif
 }
 
-// Lists the uncertain elements of the block's threads contiguously. Bit i of `open` stands for the element i steps
+// Lists the undecided elements of the block's threads contiguously. Bit i of `undecided` stands for the element i steps
 // after the first.
-static __device__ __forceinline__ void list_open(const Task &task, u32 open, u32 first, u32 step) {
+static __device__ __forceinline__ void list_undecided(const Task &task, u32 undecided, u32 first, u32 step) {
     __shared__ u32 begins[CERTIFY_THREADS / WARP];
     u32 thread = threadIdx.y * blockDim.x + threadIdx.x, lane = thread % WARP, warp = thread / WARP;
-    u32 count = __popc(open), end = count;
+    u32 count = __popc(undecided), end = count;
     if (!__syncthreads_or((int)count)) return;
 #pragma unroll
     for (u32 other = 1; other < WARP; other *= 2) {
@@ -54,7 +54,7 @@ static __device__ __forceinline__ void list_open(const Task &task, u32 open, u32
     if (thread == 0) {
         u32 total = 0;
         for (u32 i = 0; i < CERTIFY_THREADS / WARP; ++i) total += begins[i];
-        u32 begin = atomicAdd(task.open, total);
+        u32 begin = atomicAdd(task.undecided, total);
         for (u32 i = 0; i < CERTIFY_THREADS / WARP; ++i) {
             u32 own = begins[i];
             begins[i] = begin;
@@ -62,8 +62,8 @@ static __device__ __forceinline__ void list_open(const Task &task, u32 open, u32
         }
     }
     __syncthreads();
-    u32 *to = task.open + 2 + begins[warp] + end - count;
-    for (; open; open &= open - 1) *to++ = first + (__ffs((int)open) - 1) * step;
+    u32 *to = task.undecided + 2 + begins[warp] + end - count;
+    for (; undecided; undecided &= undecided - 1) *to++ = first + (__ffs((int)undecided) - 1) * step;
 }
 
 // The sums of a thread: of one row, in columns one block width apart, so that adjacent list entries share a row; or
@@ -92,7 +92,7 @@ struct Stripe {
     }
 };
 
-// Certifies a sum of the matrices. With WINDOW it is uncertain if the bound is infinite, since an infinite weight
+// Certifies a sum of the matrices. With WINDOW it is undecided if the bound is infinite, since an infinite weight
 // contributes nothing where it meets padding.
 static __device__ __forceinline__ bool is_settled(
     const Task &task, double factor, double sum, double own, double beside, double addend, Output &into
@@ -147,7 +147,7 @@ struct Course {
     __device__ __forceinline__ double addend(const Task &task) const {
         return task.addend ? addend_of(task, spot.matrix, spot.row, spot.column) : 0;
     }
-    // Settles the next COUNT sums, all read at once. Returns the bits of the uncertain ones.
+    // Settles the next COUNT sums, all read at once. Returns the bits of the undecided ones.
     template <u32 COUNT> __device__ __forceinline__ u32 settle(const Task &task) {
         double sums[COUNT], others[COUNT];
 #pragma unroll
@@ -155,14 +155,14 @@ struct Course {
             sums[i] = sum[i * sum_step];
             others[i] = beside[i * beside_step];
         }
-        u32 open = 0;
+        u32 undecided = 0;
 #pragma unroll
         for (u32 i = 0; i < COUNT; ++i, advance(1)) {
             Output into;
             if (is_settled_at_once(task, factor_of(task, spot), sums[i], own, others[i], addend(task), into)) *to = into;
-            else open |= 1u << i;
+            else undecided |= 1u << i;
         }
-        return open;
+        return undecided;
     }
 };
 
@@ -171,24 +171,24 @@ const u32 CERTIFY_BLOCKS = 6;  // resident per multiprocessor
 
 extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS, CERTIFY_BLOCKS) certify(const __grid_constant__ Task task) {
     Stripe stripe(task);
-    u32 open = 0;
+    u32 undecided = 0;
     if (stripe.count) {
         Course course(task, stripe);
         u32 i = 0;
         for (; i + CERTIFIED_TOGETHER <= stripe.count; i += CERTIFIED_TOGETHER)
-            open |= course.settle<CERTIFIED_TOGETHER>(task) << i;
-        for (; i < stripe.count; ++i) open |= course.settle<1>(task) << i;
-        for (u32 rest = FINISH == ROUNDED ? open : 0; rest; rest &= rest - 1) {
+            undecided |= course.settle<CERTIFIED_TOGETHER>(task) << i;
+        for (; i < stripe.count; ++i) undecided |= course.settle<1>(task) << i;
+        for (u32 rest = FINISH == ROUNDED ? undecided : 0; rest; rest &= rest - 1) {
             Course at(task, stripe);
             at.advance(__ffs((int)rest) - 1);
             Output into;
             double factor = factor_of(task, at.spot);
             if (!is_settled(task, factor, *at.sum, at.own, *at.beside, at.addend(task), into)) continue;
             *at.to = into;
-            open &= ~(rest & -rest);
+            undecided &= ~(rest & -rest);
         }
     }
-    list_open(task, open, stripe.element, stripe.step);
+    list_undecided(task, undecided, stripe.element, stripe.step);
 }
 
 #if WINDOW
@@ -228,7 +228,7 @@ static __device__ __forceinline__ double window_sum(const Task &task, const Spot
 // Sums of few products: each thread computes one, and bounds its error by the sum of the magnitudes.
 extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) convolve(const __grid_constant__ Task task) {
     Stripe stripe(task);
-    u32 open = 0;
+    u32 undecided = 0;
     if (stripe.count) {
         const Spot &spot = stripe.spot;
         double magnitudes = 0, sum = task.depth ? window_sum(task, spot, magnitudes) : 0;
@@ -237,8 +237,8 @@ extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) convolve(const __g
         if (certified(task, task.alpha, sum, magnitudes * task.error, addend, into))
             task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
         else
-            open = 1;
+            undecided = 1;
     }
-    list_open(task, open, stripe.element, 0);
+    list_undecided(task, undecided, stripe.element, 0);
 }
 #endif

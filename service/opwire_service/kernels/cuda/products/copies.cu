@@ -15,7 +15,7 @@ static __device__ __forceinline__ void keep_squares(
 
 const u32 BOUND_LINES = 32, BOUND_SLICES = 8;  // lines per block, and threads per line
 
-// Computes the bounds of rows and columns, whose products bound the errors of sums, and clears the list of uncertain
+// Computes the bounds of rows and columns, whose products bound the errors of sums, and clears the list of undecided
 // sums, which reuses the memory of the copies.
 extern "C" __global__ void __launch_bounds__(BOUND_LINES *BOUND_SLICES) begin_certifying(const __grid_constant__ Task task) {
     __shared__ double totals[BOUND_SLICES][BOUND_LINES];
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(BOUND_LINES *BOUND_SLICES) begin_ce
     if (threadIdx.y) return;
     for (u32 i = 1; i < BOUND_SLICES; ++i) total += totals[i][threadIdx.x];
     if (number < lines) squares[number] = sqrt(total) * (is_row ? task.error : 1);
-    if (blockIdx.x == 0 && threadIdx.x < 2) task.open[threadIdx.x] = 0;
+    if (blockIdx.x == 0 && threadIdx.x < 2) task.undecided[threadIdx.x] = 0;
 }
 
 template <class Line>

@@ -16,7 +16,7 @@ from opwire.tensor import Array, BufferTensorDesc
 from ....execution import Arrays, Stop
 from ..job import TYPES, Card, CudaMemory, KernelLaunch, Launch, Program, device_desc
 from .batches import Batches
-from .launching import ACTIVATED, OPEN, ROUNDED, Launching, float_program
+from .launching import ACTIVATED, ROUNDED, UNROUNDED, Launching, float_program
 from .remainders import RemainderLaunching, suits, tiling_of
 from .tiles import ALIGNMENT, NOWHERE, TENSORS, BatchedProduct, ProductTiling, Scratch, Strides
 
@@ -98,7 +98,7 @@ class Gemm:
         self._softmax: _Softmax | None = None
         if fused is not None and fused.name in SOFTMAX:
             self._softmax, fused = _Softmax(target, fused.values.get("Axes", (target.rank - 1,))), None
-        finish = OPEN if self._softmax else ACTIVATED if fused is not None else ROUNDED
+        finish = UNROUNDED if self._softmax else ACTIVATED if fused is not None else ROUNDED
         data_type = target.data_type
         program = float_program(data_type, has_window=False, finish=finish, activation=fused)
         item_bytes: dict[str, int] = dict.fromkeys(TENSORS, data_type.dtype.itemsize)

@@ -28,7 +28,7 @@ from .tiles import (
     most_slices,
 )
 
-ROUNDED, ACTIVATED, OPEN, EXACT = range(4)
+ROUNDED, ACTIVATED, UNROUNDED, EXACT = range(4)
 """What happens to sums."""
 
 SOURCES = ("rounding", *(f"products/{name}" for name in ("operands", "copies", "certify", "settle")))
@@ -73,7 +73,7 @@ def float_program(
 ) -> Program:
     """Returns the kernels of float products, given how they finish and their activation, if any."""
     kind = TYPES[data_type]
-    types = (("LEFT", kind), ("RIGHT", kind), ("ADDEND", kind), ("OUTPUT", "f64" if finish == OPEN else kind))
+    types = (("LEFT", kind), ("RIGHT", kind), ("ADDEND", kind), ("OUTPUT", "f64" if finish == UNROUNDED else kind))
     macros = (*types, ("WINDOW", int(has_window)), ("FINISH", finish), ("HAS_ZEROS", 0), ("HAS_SCALES", 0))
     return Program(("scalars", "floats", *SOURCES), macros, activated_source(activation))
 

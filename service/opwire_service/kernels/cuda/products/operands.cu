@@ -5,7 +5,7 @@
 
 const int ROUNDED = 0;    // the sum is rounded
 const int ACTIVATED = 1;  // the activation of the sum is rounded
-const int OPEN = 2;       // the sum stays a double
+const int UNROUNDED = 2;  // the sum stays a double
 const int EXACT = 3;      // the sum is of integers, and a double holds it exactly
 
 typedef LEFT Left;
@@ -49,9 +49,9 @@ struct Task {
     Output *target;
     double *left_copy, *right_copy, *sums;
     double *row_bounds, *column_bounds;  // at first sums of squares, slice by slice of the depth
-    u32 *open;                           // count of uncertain sums, whether any is still uncertain after `sum_again`,
+    u32 *undecided;                      // their count, whether any is still undecided after `sum_again`,
                                          // their indices, and their remainders if that takes several launches
-    i64 *limbs;                          // of uncertain sums, if they are summed in several launches
+    i64 *limbs;                          // of undecided sums, if they are summed in several launches
     Left *left_turned;                   // copies that are contiguous along the depth, or null
     Right *right_turned;
     Steps left_steps, right_steps, addend_steps, target_steps;
@@ -61,7 +61,7 @@ struct Task {
     double part;                         // fraction of the bounds that remains in `sum_again`, or 0
     u32 matrices, rows, columns, depth;
     u32 matrix, inner;           // the first matrix, and the size of the inner batch dimension
-    u32 first, count;            // range of the depth or of uncertain sums; for certifying, the first block
+    u32 first, count;            // range of the depth or of undecided sums; for certifying, the first block
     u32 left_pitch, right_pitch; // between lines of a copy
     u32 share;                   // of the depth that a thread copies, or sums that a thread certifies
     u32 column;                  // first column of the tile within the operand

@@ -137,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(SPLIT_LINES *WARP) split_left(const
 
 // Also clears the list of undecided sums.
 extern "C" __global__ void __launch_bounds__(SPLIT_LINES *WARP) split_right(const __grid_constant__ Task task) {
-    if (blockIdx.x == 0 && threadIdx.x < 2) task.open[threadIdx.x] = 0;
+    if (blockIdx.x == 0 && threadIdx.x < 2) task.undecided[threadIdx.x] = 0;
     split<RightLine>(task, task.columns, task.right_pitch, (u8 *)task.right_copy, task.column_bounds, 1, RIGHT_BY,
                      task.right_turned);
 }
@@ -193,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) combine(const __gr
             undecided |= (u32)(!is_known && is_number) << i;
         }
     }
-    list_open(task, undecided, stripe.element, stripe.step);
+    list_undecided(task, undecided, stripe.element, stripe.step);
 }
 
 const u32 SPECIAL_SIDE = 64, SPECIAL_DEEP = 16;  // rows and columns per block, and products per step

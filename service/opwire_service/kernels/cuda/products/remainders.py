@@ -138,7 +138,7 @@ class RemainderLaunching(Launching):
         sizes = {
             "left_copy": self._count * tiling.rows * pitch,
             "right_copy": self._count * tiling.columns * pitch,
-            "open": 8 + 8 * sums,
+            "undecided": 8 + 8 * sums,
             "sums": 4 * self._count * tiling.rows * _even(tiling.columns),
             "row_bounds": 4 * 8 * tiling.rows,
             "column_bounds": 4 * 8 * tiling.columns,

@@ -1,10 +1,10 @@
-// Settles uncertain sums: first by compensated summation, which leaves only the final rounding error, and then exactly
+// Settles undecided sums: first by compensated summation, which leaves only the final rounding error, and then exactly
 // where that is not enough. Successive launches may each cover part of the depth, so that their reads stay in the
 // cache.
 
 const u32 AGAIN_WARPS = 8;
 const u32 CHAINS = LANES;  // per lane
-const u32 SETTLED = ~0u;   // list entry of a sum that is no longer uncertain
+const u32 SETTLED = ~0u;   // list entry of a sum that is no longer undecided
 
 struct Chain {
     double high = 0, low = 0;
@@ -73,16 +73,16 @@ static __device__ __forceinline__ Chain sum_of(
 }
 
 extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const __grid_constant__ Task task) {
-    u32 last = min(task.open[0], task.first + task.count);
+    u32 last = min(task.undecided[0], task.first + task.count);
     u32 end = min(task.depth - task.begin, task.length) + task.begin;
     u32 i = task.first + blockIdx.x * AGAIN_WARPS + threadIdx.x / WARP;
-    float *rests = reinterpret_cast<float *>(task.open + 2 + task.matrices * task.rows * task.columns);
+    float *rests = reinterpret_cast<float *>(task.undecided + 2 + task.matrices * task.rows * task.columns);
     for (; i < last; i += gridDim.x * AGAIN_WARPS) {
-        u32 element = task.open[2 + i];
+        u32 element = task.undecided[2 + i];
         Spot spot(task, element);
         double norms = task.row_bounds[spot.line] * task.column_bounds[spot.across];
         if (!is_finite(norms)) {
-            task.open[1] = 1;
+            task.undecided[1] = 1;
             continue;
         }
         LeftLine left(task, spot.matrix, spot.row);
@@ -103,11 +103,11 @@ extern "C" __global__ void __launch_bounds__(AGAIN_WARPS *WARP) sum_again(const 
         double bound = norms * task.part + rounding;
         Output into;
         if (!certified(task, factor, sum, bound, addend, into)) {
-            task.open[1] = 1;
+            task.undecided[1] = 1;
             continue;
         }
         task.target[target_offset(task, spot.matrix, spot.row, spot.column)] = into;
-        task.open[2 + i] = SETTLED;
+        task.undecided[2 + i] = SETTLED;
     }
 }
 
@@ -226,13 +226,13 @@ static __device__ __forceinline__ void load_products(
 }
 
 extern "C" __global__ void __launch_bounds__(SETTLE_WARPS *WARP) settle(const __grid_constant__ Task task) {
-    if (task.part != 0 && !task.open[1]) return;
+    if (task.part != 0 && !task.undecided[1]) return;
     __shared__ Shared shared;
     u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    u32 last = min(task.open[0], task.first + task.count);
+    u32 last = min(task.undecided[0], task.first + task.count);
     u32 begin = task.begin, end = min(task.depth - begin, task.length) + begin;
     for (u32 i = task.first + blockIdx.x; i < last; i += gridDim.x) {
-        u32 element = task.open[2 + i];
+        u32 element = task.undecided[2 + i];
         if (element == SETTLED) continue;
         Spot spot(task, element);
         LeftLine left(task, spot.matrix, spot.row);

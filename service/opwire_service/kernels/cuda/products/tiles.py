@@ -73,7 +73,7 @@ WINDOW = np.dtype(
 TENSORS: tuple[str, ...] = ("left", "right", "addend", "target")
 PARAMETERS = ("left_zero", "right_zero", "left_scale", "right_scale", "scale", "zero")
 PARAMETER = np.dtype([("at", "<u8"), ("inner", "<i8"), ("line", "<i8")])
-COPIES = ("left_copy", "right_copy", "sums", "row_bounds", "column_bounds", "open")
+COPIES = ("left_copy", "right_copy", "sums", "row_bounds", "column_bounds", "undecided")
 OPTIONAL = ("limbs", "left_turned", "right_turned")
 TASK = np.dtype(
     [
@@ -256,7 +256,7 @@ class Scratch(NamedTuple):
 
     left_copy: int
     right_copy: int
-    open: int
+    undecided: int
     sums: int
     row_bounds: int
     column_bounds: int

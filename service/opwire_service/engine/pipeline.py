@@ -220,13 +220,13 @@ class Engine:
             done = self._run_inline(execute, prepared, device, request)
             # If it took too long, it now counts as slow.
             return done or await self._run(execute, prepared, device, writing, request)
-        buffers, outputs = dict[str, Array](), dict[str, Array]()
+        buffers = dict[str, Array]()
 
         async def arrays(chosen: str) -> tuple[Inputs, Arrays]:
             given = read_inputs(plan, execute) if is_small else await self._inputs(prepared, execute, chosen)
-            made, views = prepared.allocate()
-            buffers.update(made)
-            outputs.update(views)
+            allocated, outputs = prepared.allocate()
+            buffers.update(allocated)
+            request.lap("decode")
             return given, outputs
 
         chosen = await self.run(plan, device, execute.priority, arrays, request)
@@ -267,7 +267,6 @@ class Engine:
         while True:
             with self.dispatcher.place(plan, device, lost) as chosen:
                 inputs, outputs = await arrays(chosen)
-                request.lap("decode")
                 work = self.dispatcher.run(
                     plan,
                     inputs,

@@ -171,23 +171,11 @@ class Cycle:
         body, self.body = bytes(self.body), bytearray()
         return body
 
-    async def fill(self, memory: memoryview, admit: Admit) -> None:
-        """See ``CycleOwner.fill``."""
-        await self.owner.fill(self, memory, admit)
-
-    def has_unread(self) -> bool:
-        """See ``CycleOwner.has_unread``."""
-        return self.owner.has_unread()
-
     def refuse(self, response: Response) -> None:
         """Responds without reading the body, and closes the connection after the client has read the response."""
         self.response_started = self.response_complete = True
         self.scope["extensions"].clear()
         self.owner.refuse(response)
-
-    def abort(self) -> None:
-        """Closes the connection at once."""
-        self.owner.transport.abort()
 
     async def send(self, message: Message) -> None:
         """See ASGI.

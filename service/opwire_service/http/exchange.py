@@ -165,7 +165,7 @@ class Exchange:
         await hold.take_body(_first_bytes(size), size, deadline)
         self.unread = 0
         if cycle is not None:
-            hold.has_unread = cycle.has_unread
+            hold.has_unread = cycle.owner.has_unread
         try:
             async with asyncio.timeout(limits.receive_ms / 1000):
                 body = await self._receive(size, cycle, lambda more: hold.take_body(more, size, deadline))
@@ -182,7 +182,7 @@ class Exchange:
         # Unlike a bytearray, it is not zeroed first and may get huge pages.
         body = np.empty(shift + size, np.uint8).data[shift:]
         if cycle is not None:
-            await cycle.fill(body, admit)
+            await cycle.owner.fill(cycle, body, admit)
         else:
             await admit(size - min(size, FIRST_WINDOW))
             await _fill(self.receive, body)
@@ -271,7 +271,7 @@ class Exchange:
         except TimeoutError:
             cycle = cycle_of(self.scope)
             if cycle is not None:
-                cycle.abort()
+                cycle.owner.transport.abort()
                 await asyncio.sleep(0)  # lets the server notice
             detail = "the deadline passed while the answer was read"
             raise DeadlineExceededError(ProblemCode.DEADLINE_EXCEEDED, detail, stage="send") from None

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from opwire.check import Plan
 
 from .argreduce import family as argreduce
-from .averages import family as averages
 from .casting import family as casting
 from .cumulative import family as cumulative
 from .elementwise import family as elementwise
 from .folding import family as folding
 from .indexing import family as indexing
 from .jit.compiler import Kernel
+from .max_pooling import backward as max_pooling_backward
+from .max_pooling import family as max_pooling
 from .normalization import family as normalization
 from .optimizer import family as optimizer
-from .pooling import backward as pooling_backward
 from .pooling import family as pooling
 from .products import family as products
 from .quantization import family as quantization
@@ -32,7 +32,7 @@ from .softmax import family as softmax
 from .views import family as views
 
 _FAMILIES = (
-    *(argreduce, reduce, pooling, pooling_backward, averages, regions, resampling),
+    *(argreduce, reduce, max_pooling, max_pooling_backward, pooling, regions, resampling),
     *(views, casting, indexing, selecting, sequences, folding),
     *(elementwise, softmax, normalization, quantization, cumulative, random, optimizer),
     products,

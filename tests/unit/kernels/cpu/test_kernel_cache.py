@@ -28,10 +28,10 @@ MODULES = {Path(kernel.function.py_func.__code__.co_filename).relative_to(source
 READERS = {
     **{leaf: {leaf} for leaf in ("casting", "indexing", "products", "reduce", "regions", "resampling")},
     **{leaf: {leaf} for leaf in ("selecting", "sequences")},
-    "averages": {"averages", "resampling"},
-    "pooling": {"averages", "pooling", "resampling"},
+    "pooling": {"pooling", "resampling"},
+    "max_pooling": {"max_pooling"},
     "views": {"cumulative", "indexing", "resampling", "views"},
-    "extremes": {"extremes", "pooling"},
+    "argreduce": {"argreduce", "max_pooling"},
 }
 """Maps each folder to the folders whose kernels may depend on it."""
 

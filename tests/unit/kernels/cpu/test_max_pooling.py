@@ -9,8 +9,8 @@ import pytest
 
 from opwire.check import Plan, check
 from opwire.tensor import DataType
-from opwire_service.kernels.cpu.pooling import tiles
-from opwire_service.kernels.cpu.pooling.tiles import cut_rows
+from opwire_service.kernels.cpu.max_pooling import row_tiling as tiles
+from opwire_service.kernels.cpu.max_pooling.row_tiling import cut_rows
 from tests.oracles.oracle import pooled_maxima
 from tests.support.execution import never_stop
 

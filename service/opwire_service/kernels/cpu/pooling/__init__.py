@@ -1,1 +1,1 @@
-"""Max pooling, its gradient, and max unpooling."""
+"""Sums over windows: averages and norms, and the gradient of averages."""

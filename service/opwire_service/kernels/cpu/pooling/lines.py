@@ -1,184 +1,181 @@
-"""The line of a tile: the input rows covered by its windows are reduced to a single row, then along windows.
+"""The line of a tile: the rows that its outputs gather are added up to a single row, then summed along windows.
 
-The line holds ranks if only values are needed, else codes: a rank's key in the high bits, and below it the position,
-inverted so that the first of equal elements has the greatest code. Padding at both ends holds a value that never wins.
+The line holds float64, with neutral padding at its ends. With strides greater than 1, each phase gets a line of its
+own, so that everything is done in whole vectors.
 """
 
 from __future__ import annotations
 
-from ..argreduce.rank_vectors import every_other, store_ranks, wide_lanes
-from ..argreduce.ranks import greater, is_number, key_of, lowest_rank, rank_of
 from ..jit.compiler import inlined, inner
-from ..jit.element import choose, larger, load, read, store
+from ..jit.element import int32, load, of_bits, read, size_of, store
+from ..numbers.formats import infinity_bits, values
+from ..numbers.vectors import (
+    WIDTH,
+    Vector,
+    absolutes,
+    elements,
+    fused_vectors,
+    greatest_of,
+    least_of,
+    load_vector,
+    magnitudes,
+    pick,
+    spread,
+    store_vector,
+)
 from ..run.geometry import advance
-from .geometry import MaxPooling, first_tap, position, taps_end
+from .geometry import MAGNITUDE, SIGNED, SQUARES, Sums
 
-ALL_ONES = 0xFFFFFFFF
-"""The low 32 bits of a code, which hold the inverted position."""
+MOST_BITS = 0x7FFFFFFF
+"""Greatest integer; greater than the bits of any magnitude."""
 
-_FEW = 8
-"""With fewer windows than this, long windows are reduced one by one instead of side by side."""
-
-_NOT_A_NUMBER = -(1 << 31)
-"""Key of NaN: below that of -inf, but above padding."""
+MOST_PHASES = 8
+"""Maximum stride for summation by phases; with larger strides windows are summed one by one."""
 
 
 @inner
-def covered_positions(geometry: MaxPooling, first: int, count: int) -> tuple[int, int, int, int]:
-    """Returns what the windows of a tile cover along the innermost dimension.
+def fill(value: float, line: int, count: int) -> None:
+    for i in range(count):
+        store(line, i, value)
 
-    Returns the first input position, the number of input positions, the padding before them, and the number of
-    positions including all padding.
+
+@inlined
+def _add_vector(bits: Vector, line: int, i: int, weight: float, kind: int) -> None:
+    x = values(bits)
+    total = load_vector(line, i, 0.0)
+    if kind == SQUARES:
+        total = fused_vectors(x, x, total)
+    elif kind == MAGNITUDE:
+        total = total + absolutes(x)
+    else:
+        total = fused_vectors(x, weight, total)
+    store_vector(line, i, total)
+
+
+@inlined
+def no_extent() -> tuple[Vector, Vector]:
+    """Returns the extent of no elements."""
+    return spread(int32(0)), spread(int32(MOST_BITS))
+
+
+@inlined
+def extent(bits: Vector, greatest: Vector, least: Vector, infinity: int) -> tuple[Vector, Vector]:
+    """Updates the extent of magnitudes of finite nonzero elements: the greatest, and the least, less 1."""
+    size = magnitudes(bits)
+    # Infinities and NaN overflow to negative integers, and zeros become the greatest integer.
+    finite, nonzero = size + (MOST_BITS - infinity + 1), (size - int32(1)) & int32(MOST_BITS)
+    return pick(finite > greatest, finite, greatest), pick(nonzero < least, nonzero, least)
+
+
+@inlined
+def extremes_of(greatest: Vector, least: Vector, infinity: int) -> tuple[int, int]:
+    """Returns the greatest and the least magnitude; the greatest is 0 if no element is finite and nonzero."""
+    return max(greatest_of(greatest) - (MOST_BITS - infinity + 1), 0), least_of(least) + 1
+
+
+@inlined
+def _add_row(
+    zero: float, row: int, step: int | None, stride: int, count: int, line: int, weight: float, kind: int, rest: int
+) -> tuple[int, int]:
+    infinity = infinity_bits(zero)
+    greatest, least = no_extent()
+    whole = count - count % WIDTH
+    for i in range(0, whole, WIDTH):
+        bits = elements(advance(row, i * stride, zero), step, zero)
+        greatest, least = extent(bits, greatest, least, infinity)
+        _add_vector(bits, line, i, weight, kind)
+    if whole < count:
+        nothing = of_bits(1 << (8 * size_of(zero) - 1), zero)
+        for i in range(WIDTH):
+            store(rest, i, nothing)
+        for i in range(whole, count):
+            store(rest, i - whole, read(row, i * stride, zero))
+        bits = elements(rest, None, zero)
+        greatest, least = extent(bits, greatest, least, infinity)
+        _add_vector(bits, line, whole, weight, kind)
+    return extremes_of(greatest, least, infinity)
+
+
+@inner
+def add_row(
+    zero: float, row: int, step: int, count: int, line: int, weight: float, kind: int, rest: int
+) -> tuple[int, int]:
+    """Adds an input row, times a weight, to a line; returns the greatest and the least magnitude in it.
+
+    ``rest`` is a scratch buffer for one vector of elements: the last vector of the row is padded with negative zeros,
+    which change no sum.
     """
-    stride, start = geometry.across.stride, geometry.across.start
-    length = geometry.line - (geometry.tile - count) * stride
-    begin = first * stride - start
-    before, place = min(max(-begin, 0), length), max(begin, 0)
-    return place, max(min(geometry.across.size - place, length - before), 0), before, length
+    if step == 1:
+        if kind == SIGNED:
+            return _add_row(zero, row, None, 1, count, line, weight, SIGNED, rest)
+        return _add_row(zero, row, None, 1, count, line, weight, kind, rest)
+    return _add_row(zero, row, step, step, count, line, weight, kind, rest)
 
 
 @inner
-def fill(lowest: int, line: int, count: int) -> None:
-    for i in range(count):
-        store(line, i, lowest)
-
-
-@inner
-def _code(zero: int, rank: int, position: int) -> int:
-    key = choose(is_number(rank, zero), key_of(rank), _NOT_A_NUMBER)
-    return (key << 32) | (ALL_ONES - position)
+def split_phases(line: int, count: int, phases: int, apart: int, result: int) -> None:
+    """Splits a line into its phases (every ``phases``-th number), stored ``apart`` numbers from each other."""
+    for phase in range(phases):
+        here = result + 8 * phase * apart
+        for i in range((count - phase + phases - 1) // phases):
+            store(here, i, load(line, i * phases + phase, 0.0))
 
 
 @inlined
-def _raise_rows(zero: int, row: int, apart: int, rows: int, count: int, step: int, line: int, invert: int) -> None:
-    """Reduces input rows, ``apart`` bytes from each other, into the line."""
-    lowest = lowest_rank(zero)
-    for i in range(count):
-        rank = load(line, i, lowest)
-        for j in range(rows):
-            rank = greater(rank_of(read(row + j * apart, i * step, zero), invert), rank)
-        store(line, i, rank)
-
-
-@inlined
-def _raise_named(
-    zero: int,
-    row: int,
-    apart: int,
-    rows: int,
-    count: int,
-    step: int,
-    line: int,
-    invert: int,
-    name: int,
-    next_name: int,
-) -> None:
-    """Like ``_raise_rows``, with codes; ``name`` is the first element's position, ``next_name`` its step per row."""
-    for i in range(count):
-        best = load(line, i, 0)
-        for j in range(rows):
-            rank = rank_of(read(row + j * apart, i * step, zero), invert)
-            best = larger(_code(zero, rank, name + j * next_name + i), best)
-        store(line, i, best)
+def _sum_vectors(line: int, offset: int, step: int, taps: int, count: int, result: int) -> None:
+    for i in range(0, count, WIDTH):
+        total = spread(-0.0)
+        for tap in range(taps):
+            total = total + load_vector(line, i + offset + tap * step, 0.0)
+        store_vector(result, i, total)
 
 
 @inner
-def covered_rows(geometry: MaxPooling, height: int) -> tuple[int, int, int]:
-    """Returns the rows that a window covers at one depth: how many, the first one, and their distance."""
-    begin = first_tap(geometry.height, height)
-    count = taps_end(geometry.height, height) - begin
-    return count, position(geometry.height, height, begin), geometry.height.dilation
-
-
-@inner
-def raise_lines(
-    zero: int,
-    channel: int,
-    geometry: MaxPooling,
-    depth: int,
-    height: int,
-    place: int,
-    count: int,
-    line: int,
-    named: bool,
-) -> None:
-    """Reduces all rows covered by a tile's windows, ``count`` elements of each from ``place`` on, into the line."""
-    step, down, invert = geometry.source.across, geometry.source.height, geometry.invert
-    rows, top, dilation = covered_rows(geometry, height)
-    apart, across = advance(0, dilation * down, zero), geometry.across.size
-    for i in range(first_tap(geometry.depth, depth), taps_end(geometry.depth, depth)):
-        d = position(geometry.depth, depth, i)
-        row = advance(channel, d * geometry.source.depth + top * down + place * step, zero)
-        name, next_name = (d * geometry.height.size + top) * across + place, dilation * across
-        left = rows
-        while left > 0:
-            few = min(left, 3) if step == 1 else 1
-            if named:
-                if few == 3:
-                    _raise_named(zero, row, apart, 3, count, 1, line, invert, name, next_name)
-                else:
-                    few = 1
-                    if step == 1:
-                        _raise_named(zero, row, apart, 1, count, 1, line, invert, name, next_name)
-                    else:
-                        _raise_named(zero, row, apart, 1, count, step, line, invert, name, next_name)
-            elif few == 3:
-                _raise_rows(zero, row, apart, 3, count, 1, line, invert)
-            elif few == 2:
-                _raise_rows(zero, row, apart, 2, count, 1, line, invert)
-            elif step == 1:
-                _raise_rows(zero, row, apart, 1, count, 1, line, invert)
-            else:
-                _raise_rows(zero, row, apart, 1, count, step, line, invert)
-            row, name, left = row + few * apart, name + few * next_name, left - few
-
-
-@inlined
-def _taps(lowest: int, line: int, stride: int, dilation: int, taps: int, count: int, best: int) -> None:
-    """Reduces some taps of each of ``count`` windows into ``best``."""
-    for i in range(count):
-        rank = load(best, i, lowest)
-        for j in range(taps):
-            rank = greater(load(line, i * stride + j * dilation, lowest), rank)
-        store(best, i, rank)
-
-
-@inner
-def _every_other(lowest: int, line: int, dilation: int, window: int, count: int, best: int) -> None:
-    """Reduces windows with a stride of 2, in whole vectors."""
-    for i in range(0, count, wide_lanes(lowest)):
-        rank = every_other(line, 2 * i, lowest)
-        for j in range(1, window):
-            rank = greater(every_other(line, 2 * i + j * dilation, lowest), rank)
-        store_ranks(best, i, rank)
-
-
-@inner
-def along_line(lowest: int, line: int, geometry: MaxPooling, count: int, best: int) -> None:
-    """Reduces each window along the line to its greatest rank or code."""
-    stride, window = geometry.across.stride, geometry.across.window
-    dilation = geometry.across.dilation
-    if count < min(window, _FEW) and window > 3:
+def sum_windows(line: int, length: int, geometry: Sums, count: int, phases: int, result: int) -> None:
+    """Computes the sums of the windows along a padded line, the first of which begins at its start."""
+    taps, dilation = geometry.across.window, geometry.across.dilation
+    stride = geometry.across.stride
+    if stride == 1:
+        _sum_vectors(line, 0, dilation, taps, count, result)
+        return
+    if stride > MOST_PHASES:
         for i in range(count):
-            first = advance(line, i * stride, lowest)
-            rank = lowest
-            for j in range(window):
-                rank = greater(load(first, j * dilation, lowest), rank)
-            store(best, i, rank)
+            total = -0.0
+            for tap in range(taps):
+                total += load(line, i * stride + tap * dilation, 0.0)
+            store(result, i, total)
         return
-    if stride == 2:
-        _every_other(lowest, line, dilation, window, count, best)
+    apart = (length + stride - 1) // stride + WIDTH
+    split_phases(line, length, stride, apart, phases)
+    for i in range(0, count, WIDTH):
+        total = spread(-0.0)
+        for tap in range(taps):
+            place = tap * dilation
+            whole = place // stride
+            total = total + load_vector(phases, (place - whole * stride) * apart + whole + i, 0.0)
+        store_vector(result, i, total)
+
+
+@inner
+def sum_having(line: int, before: int, geometry: Sums, first: int, count: int, phases: int, result: int) -> None:
+    """Computes, for each of ``count`` positions from ``first`` on, the sum over the windows that contain it.
+
+    ``before`` is the position in the line of the last window that contains the first position, or would if it existed.
+    """
+    window, stride = geometry.across.window, geometry.across.stride
+    begin = (first + geometry.across.start) % stride
+    if stride == 1:
+        _sum_vectors(line, before, -1, window, count, result)
         return
-    fill(lowest, best, count)
-    j = 0
-    while j < window:
-        tap, left = advance(line, j * dilation, lowest), window - j
-        few = 1
-        if stride == 1 and left >= 3:
-            few = 3
-            _taps(lowest, tap, 1, dilation, 3, count, best)
-        elif stride == 1:
-            _taps(lowest, tap, 1, dilation, 1, count, best)
-        else:
-            _taps(lowest, tap, stride, dilation, 1, count, best)
-        j += few
+    # Positions of the same phase have adjacent windows.
+    for phase in range(min(stride, count)):
+        reach = begin + phase
+        here = before
+        if reach >= stride:
+            reach -= stride
+            here += 1
+        taps = (window - reach + stride - 1) // stride if window > reach else 0
+        size = (count - phase + stride - 1) // stride
+        _sum_vectors(line, here, -1, taps, size, phases)
+        for i in range(size):
+            store(result, i * stride + phase, load(phases, i, 0.0))

@@ -16,7 +16,7 @@ from ...regions import RegionsOfInterest, all_corners, bins_of, is_average
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..resampling import rows
-from ..resampling.boxes import CAPACITY, TILE, BoxDimension, OutputBox, settle_open
+from ..resampling.boxes import CAPACITY, TILE, BoxDimension, OutputBox, settle_places
 from ..resampling.tables import WeightTable
 from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
@@ -127,7 +127,7 @@ class AlignJob(Job):
             if left is None:
                 ReferenceJob(self._plan).run(inputs, outputs, find, pool, stop)
                 return
-            settle_open([(place[1] + begin, *place[2:]) for place in left], target, settle, stop)
+            settle_places([(place[1] + begin, *place[2:]) for place in left], target, settle, stop)
 
     def _box(self, corners: Array, images: Array, sizes: tuple[int, ...]) -> OutputBox | None:
         made = [

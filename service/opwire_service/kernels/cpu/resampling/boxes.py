@@ -1,4 +1,4 @@
-"""Weighted sums over boxes of the output: tables by dimension, kernel geometry, and outputs left open."""
+"""Weighted sums over boxes of the output: tables by dimension, kernel geometry, and undecided outputs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .geometry import WeightedSums
 from .tables import WeightTable
 
 Compute = Callable[[Stop], list[tuple[int, ...]] | None]
-"""Computes outputs; returns the coordinates of those left open, or None if there are too many."""
+"""Computes outputs; returns the coordinates of undecided ones, or None if there are too many."""
 
 CAPACITY = 1 << 12
-"""Maximum number of outputs left open; beyond that, all are computed exactly."""
+"""Maximum number of undecided outputs; beyond that, all are computed exactly."""
 
 TILE = 1 << 10
 """Outputs in a tile."""
@@ -81,7 +81,7 @@ class OutputBox:
         tables = [axis.table for axis in self._axes]
         terms = prod(table.most for table in tables) + _SLACK_TERMS
         # Terms err by a few ULP each, and no term's error may exceed 2**-26 of the sum.
-        doubt = min(1.0, terms * 2.0**-26)
+        share = min(1.0, terms * 2.0**-26)
         *axes, across = (
             (size, *(each.ctypes.data for each in axis.table.arrays), axis.source, axis.target)
             for size, axis in zip(self._sizes, self._axes, strict=True)
@@ -91,8 +91,8 @@ class OutputBox:
             tiles=self.tiles,
             line=line,
             exact=all(table.exact for table in tables),
-            limit=doubt * max(1.0, prod(table.total for table in tables)),
-            least=doubt,
+            limit=share * max(1.0, prod(table.total for table in tables)),
+            least=share,
             capacity=CAPACITY,
             axes=axes,
             across=across,
@@ -116,11 +116,11 @@ class OutputBox:
         def compute(stop: Stop) -> list[tuple[int, ...]] | None:
             states[0] = 0
             run(stop)
-            return self._open(states)
+            return self._undecided(states)
 
         return compute
 
-    def _open(self, states: Array) -> list[tuple[int, ...]] | None:
+    def _undecided(self, states: Array) -> list[tuple[int, ...]] | None:
         if states[0] > CAPACITY:
             return None
         shape = (*self._sizes[:-1], self.tiles * self.tile)
@@ -159,9 +159,9 @@ Settle = Callable[[tuple[int, ...]], Any]
 """Returns the exact result of an output."""
 
 
-def settle_open(open_places: Sequence[tuple[int, ...]], target: Array, settle: Settle, stop: Stop) -> None:
-    """Computes the outputs left open; the last coordinates of a place index the target."""
-    for place in open_places:
+def settle_places(undecided: Sequence[tuple[int, ...]], target: Array, settle: Settle, stop: Stop) -> None:
+    """Computes the outputs undecided; the last coordinates of a place index the target."""
+    for place in undecided:
         if stop():
             raise Stopped
         at = place[len(place) - target.ndim :]

@@ -21,7 +21,7 @@ from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import rows
-from .boxes import CAPACITY, TILE, BoxDimension, Compute, OutputBox, settle_open
+from .boxes import CAPACITY, TILE, BoxDimension, Compute, OutputBox, settle_places
 from .tables import TAPS, WeightTable, nearest_table, table_of, transposed_table
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF, DataType.INT8: HALF, DataType.UINT8: HALF}
@@ -127,7 +127,7 @@ class NearestJob(Job):
 
 
 class WeightedJob(Job):
-    """Computes weighted sums; outputs that float64 leaves open are computed exactly."""
+    """Computes weighted sums; outputs that float64 leaves undecided are settled."""
 
     def __init__(self, plan: Plan, axes: tuple[ResampledAxis, ...], *, backward: bool) -> None:
         names = ("InputGradientTensor", "OutputGradientTensor") if backward else ("InputTensor", "OutputTensor")
@@ -190,12 +190,12 @@ class WeightedJob(Job):
     def _settled(
         self, left: list[tuple[int, ...]] | None, piece: tuple[range, ...], source: Array, target: Array, stop: Stop
     ) -> bool:
-        """Computes outputs left open; returns False if there are too many."""
+        """Settles undecided outputs; returns False if there are too many."""
         if left:
             settle = partial(gathered if self._backward else interpolated, self._plan, self._axes, source, stop)
             begin = tuple(part.start for part in piece)
             moved = [tuple(map(sum, zip(begin, place[-len(begin) :], strict=True))) for place in left]
-            settle_open(moved, target, lambda place: settle(place, target), stop)
+            settle_places(moved, target, lambda place: settle(place, target), stop)
         return left is not None
 
     def _box(self, piece: tuple[range, ...], strides: Sequence[int]) -> OutputBox | None:

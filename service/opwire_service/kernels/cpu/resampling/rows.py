@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..averages.lines import fill
 from ..jit.atomics import fetch_add
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import address_of, int8, int32, load, read, size_of, store
 from ..numbers.formats import put
 from ..numbers.vectors import WIDTH, load_vector, put_vector
+from ..pooling.lines import fill
 from ..run.geometry import advance
 from ..run.walk import split
 from ..views.moves import move_pairs, move_run, seconds_of
@@ -53,15 +53,15 @@ def _target(geometry: WeightedSums, places: tuple[int, int, int, int], first: in
 
 @kernel
 def weighted(zero: float, source: int, target: int, states: int, geometry: WeightedSums, begin: int, end: int) -> None:
-    """Computes weighted sums. ``states`` holds the number of outputs left open, then their positions."""
+    """Computes weighted sums. ``states`` holds the number of undecided outputs, then their positions."""
     room, most = geometry.line + SLACK, geometry.tile + SLACK
     memory = np.empty(room + 3 * most + SLACK, np.float64)
     line = address_of(memory)
     sums = line + 8 * room
     results = sums + 8 * most
-    opens = results + 4 * most
-    doubts = results + 8 * most
-    rest = doubts + 8 * most
+    undecided = results + 4 * most
+    limits = results + 8 * most
+    rest = limits + 8 * most
     fill(-0.0, line, room)
     tiles, step = geometry.tiles, geometry.across.target
     for unit in range(begin, end):
@@ -75,19 +75,19 @@ def weighted(zero: float, source: int, target: int, states: int, geometry: Weigh
         start, stop = reach_of(geometry.across, columns, count)
         fill(-0.0, line, stop - start)
         greatest = add_rows(zero, source, geometry, reads, start, stop - start, line, rest)
-        sum_across(geometry, columns, count, start, line, sums, doubts)
+        sum_across(geometry, columns, count, start, line, sums, limits)
         if geometry.integer:
-            some_open = round_integers(geometry, sums, count, results, opens)
+            some_undecided = round_integers(geometry, sums, count, results, undecided)
         else:
             if not geometry.local:
-                fill(limit_of(greatest, geometry, zero), doubts, count)
-            some_open = round_floats(zero, sums, doubts, count, results, opens)
-        if some_open:
+                fill(limit_of(greatest, geometry, zero), limits, count)
+            some_undecided = round_floats(zero, sums, limits, count, results, undecided)
+        if some_undecided:
             for i in range(count):
-                if load(opens, i, int32(0)):
-                    decided, bits = settle(zero, source, geometry, reads, columns + i)
+                if load(undecided, i, int32(0)):
+                    settled, bits = settle(zero, source, geometry, reads, columns + i)
                     store(results, i, int32(bits))
-                    if not decided:
+                    if not settled:
                         number = fetch_add(states, 0, 1)
                         if number < geometry.capacity:
                             store(states, 1 + number, unit * geometry.tile + i)

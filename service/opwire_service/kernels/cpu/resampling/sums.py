@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from ..averages.geometry import SIGNED
-from ..averages.lines import add_row
 from ..jit.compiler import inlined, inner
 from ..jit.element import bits_double, choose, fused, int32, load, read, store
 from ..numbers.formats import infinity_bits, masked, narrow, narrow_vector, number_of, values
@@ -23,6 +21,8 @@ from ..numbers.vectors import (
     spread,
     store_vector,
 )
+from ..pooling.geometry import SIGNED
+from ..pooling.lines import add_row
 from ..run.geometry import advance
 from ..run.walk import split
 from .geometry import WeightedSums, reads_of, weight
@@ -47,7 +47,7 @@ def add_rows(
 ) -> int:
     """Adds the rows that outputs read, times their weights, to a line.
 
-    Returns the greatest magnitude in them, or 0 if sums along the line have doubt limits of their own.
+    Returns the greatest magnitude in them, or 0 if sums along the line have share limits of their own.
     """
     greatest = 0
     a, taps_a, weights_a = reads_of(geometry.axes[0], places[0])
@@ -86,20 +86,20 @@ def _weigh(zero: float, row: int, step: int, size: int, line: int, share: float)
 
 
 @inlined
-def _pairs(firsts: int, near: int, far: int, begin: int, line: int, count: int, result: int, doubts: int) -> None:
-    """Computes sums of at most two terms, and the magnitudes below which they are doubtful."""
+def _pairs(firsts: int, near: int, far: int, begin: int, line: int, count: int, result: int, limits: int) -> None:
+    """Computes sums of at most two terms, and the magnitudes below which they are undecided."""
     whole = count - count % WIDTH
     for i in range(0, whole, WIDTH):
         x, next_x = load_neighbors(line, firsts, i, begin)
         first, second = _times_weights(x, near, i), _times_weights(next_x, far, i)
         store_vector(result, i, first + second + 0.0)
-        store_vector(doubts, i, (absolutes(first) + absolutes(second)) * FEW)
+        store_vector(limits, i, (absolutes(first) + absolutes(second)) * FEW)
     for i in range(whole, count):
         place, weight, next_weight = load(firsts, i, 0) - begin, load(near, i, 0.0), load(far, i, 0.0)
         first = choose(weight != 0.0, load(line, place, 0.0) * weight, 0.0)
         second = choose(next_weight != 0.0, load(line, place + 1, 0.0) * next_weight, 0.0)
         store(result, i, first + second + 0.0)  # no zero is negative
-        store(doubts, i, (abs(first) + abs(second)) * FEW)
+        store(limits, i, (abs(first) + abs(second)) * FEW)
 
 
 @inlined
@@ -110,12 +110,12 @@ def _times_weights(x: Vector, weights: int, first: int) -> Vector:
 
 
 @inner
-def sum_across(geometry: WeightedSums, first: int, count: int, begin: int, line: int, result: int, doubts: int) -> None:
+def sum_across(geometry: WeightedSums, first: int, count: int, begin: int, line: int, result: int, limits: int) -> None:
     """Computes the sums along a line that begins at index ``begin`` of the innermost dimension; see ``_pairs``."""
     if geometry.pairs:
         firsts = geometry.across.first + 8 * first
         near, far = geometry.near + 8 * first, geometry.far + 8 * first
-        _pairs(firsts, near, far, begin, line, count, result, doubts)
+        _pairs(firsts, near, far, begin, line, count, result, limits)
         return
     for i in range(count):
         index, taps, weights = reads_of(geometry.across, first + i)
@@ -128,30 +128,30 @@ def sum_across(geometry: WeightedSums, first: int, count: int, begin: int, line:
 
 
 @inner
-def round_floats(zero: float, sums: int, doubts: int, count: int, results: int, opens: int) -> int:
-    """Stores the bits of results, and whether each is open; returns the number of vectors with an open one."""
-    some_open = 0
+def round_floats(zero: float, sums: int, limits: int, count: int, results: int, undecided: int) -> int:
+    """Stores the bits of results, and whether each is undecided; returns how many vectors have such."""
+    some_undecided = 0
     for i in range(0, count, WIDTH):
         total = load_vector(sums, i, 0.0)
         store_vector(results, i, narrow_vector(total, zero))
-        small = absolutes(total) < load_vector(doubts, i, 0.0)
-        store_vector(opens, i, pick(small, spread(int32(1)), spread(int32(0))))
-        some_open += any_of(small)
-    return some_open
+        small = absolutes(total) < load_vector(limits, i, 0.0)
+        store_vector(undecided, i, pick(small, spread(int32(1)), spread(int32(0))))
+        some_undecided += any_of(small)
+    return some_undecided
 
 
 @inner
-def round_integers(geometry: WeightedSums, sums: int, count: int, results: int, opens: int) -> int:
+def round_integers(geometry: WeightedSums, sums: int, count: int, results: int, undecided: int) -> int:
     """Like ``round_floats``, for integers."""
-    some_open = 0
+    some_undecided = 0
     for i in range(count):
         total = load(sums, i, 0.0)
         below = math.floor(total)
         near = abs(total - below - 0.5) < NEAR
-        store(opens, i, int32(near))
-        some_open += near
+        store(undecided, i, int32(near))
+        some_undecided += near
         store(results, i, _saturated(geometry, below + (1.0 if total - below > 0.5 else 0.0)))
-    return some_open
+    return some_undecided
 
 
 @inner
@@ -163,7 +163,7 @@ def _saturated(geometry: WeightedSums, value: float) -> int:
 def settle(
     zero: float, source: int, geometry: WeightedSums, places: tuple[int, int, int, int], across: int
 ) -> tuple[bool, int]:
-    """Recomputes one sum with compensation; returns whether it is decided, and its bits."""
+    """Recomputes one sum with compensation; returns whether it is settled, and its bits."""
     a, taps_a, weights_a = reads_of(geometry.axes[0], places[0])
     b, taps_b, weights_b = reads_of(geometry.axes[1], places[1])
     c, taps_c, weights_c = reads_of(geometry.axes[2], places[2])
@@ -192,17 +192,17 @@ def settle(
                 all_terms += abs(product)
     if all_terms - all_terms != 0.0:
         return True, narrow(high, zero)
-    decided = lost == 0.0
+    settled = lost == 0.0
     high, low = two_sum(high, low)
     if geometry.integer:
         below = math.floor(high)
         above = (high - below - 0.5) + low
         even = below * 0.5 == math.floor(below * 0.5)
         up = above > 0.0 or (above == 0.0 and not even)
-        return decided or abs(above) > 2.0**-40, int(_saturated(geometry, below + (1.0 if up else 0.0)))
+        return settled or abs(above) > 2.0**-40, int(_saturated(geometry, below + (1.0 if up else 0.0)))
     if high == 0.0 and low == 0.0:
-        return decided or all_terms == 0.0, narrow(0.0, zero)
-    return decided or abs(high) >= geometry.least * all_terms, narrow(to_odd(high, low), zero)
+        return settled or all_terms == 0.0, narrow(0.0, zero)
+    return settled or abs(high) >= geometry.least * all_terms, narrow(to_odd(high, low), zero)
 
 
 @inner
@@ -214,7 +214,7 @@ def _times(a: float, b: float, lost: float) -> tuple[float, float]:
 
 @inner
 def limit_of(greatest: int, geometry: WeightedSums, zero: float) -> float:
-    """Returns the magnitude below which a tile's sums are doubtful, given the greatest magnitude in it."""
+    """Returns the magnitude below which a tile's sums are undecided, given the greatest magnitude in it."""
     single = infinity_bits(zero) > 0x7C00
     exponent = max(greatest >> (23 if single else 10), 1) + 1 - (127 if single else 15)
     return bits_double((exponent + 1023) << 52) * geometry.limit if greatest else 0.0

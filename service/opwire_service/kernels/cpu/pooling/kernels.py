@@ -9,8 +9,8 @@ from ..jit.element import address_of, choose, float64, int32, load, store
 from ..numbers.accumulator import LIMBS
 from ..numbers.formats import put
 from ..numbers.vectors import WIDTH
-from ..pooling.geometry import place_of, tile_of, width_of
 from ..run.geometry import advance
+from ..run.windows import place_of, tile_of, width_of
 from .geometry import SIGNED, Sums, weight_of, windows_of
 from .lines import MOST_BITS, MOST_PHASES, add_row, fill, sum_having, sum_windows
 from .rounded_sums import error_bound, round_vectors, settle
@@ -102,16 +102,22 @@ def windows(zero: float, source: int, target: int, states: int, geometry: Sums, 
     memory[0] = 0.0  # keeps the buffer alive until here
 
 
+@inner
+def room(geometry: Sums) -> int:
+    """Returns the memory of a thread for a tile of ``rows``, in float64."""
+    line, tile = geometry.line + SLACK, geometry.tile + SLACK
+    return 3 * line + 6 * tile + MOST_PHASES * (WIDTH + 1) + LIMBS + WIDTH
+
+
 @kernel
 def rows(zero: float, source: int, target: int, states: int, geometry: Sums, begin: int, end: int) -> None:
     """Sums the windows of tiles along a line; a unit is a tile of outputs."""
-    room, most = geometry.line + SLACK, geometry.tile + SLACK
-    phased = room + MOST_PHASES * (WIDTH + 1) + most
-    memory = np.empty(2 * room + phased + 5 * most + LIMBS + WIDTH, np.float64)
+    length_of_line, most = geometry.line + SLACK, geometry.tile + SLACK
+    memory = np.empty(room(geometry), np.float64)
     line = address_of(memory)
-    weights = line + 8 * room
-    phases = weights + 8 * room
-    sums = phases + 8 * phased
+    weights = line + 8 * length_of_line
+    phases = weights + 8 * length_of_line
+    sums = phases + 8 * (length_of_line + MOST_PHASES * (WIDTH + 1) + most)
     divisors = sums + 8 * most
     taps = divisors + 8 * most
     results = taps + 8 * most
@@ -129,7 +135,7 @@ def rows(zero: float, source: int, target: int, states: int, geometry: Sums, beg
         here = advance(target, offset + first * step, zero)
         length, before, covered, place = _lay_out(geometry, first, count)
         if first != filled:
-            _fill_tile(geometry, first, count, taps, divisors, weights, room)
+            _fill_tile(geometry, first, count, taps, divisors, weights, length_of_line)
             filled = first
         fill(nothing, line, length + SLACK)
         begin_of_rows = advance(channel, place * geometry.source.across, zero)
@@ -148,11 +154,11 @@ def rows(zero: float, source: int, target: int, states: int, geometry: Sums, beg
         error = error_bound(geometry, greatest, least, outer + geometry.across.window, zero)
         divisor = geometry.divisor
         factor = float64(divisor if divisor else outer)
-        some_open = round_vectors(zero, sums, divisors, factor, count, error, function, results)
-        if some_open:
-            opens = results + 4 * (count + WIDTH)
+        some_undecided = round_vectors(zero, sums, divisors, factor, count, error, function, results)
+        if some_undecided:
+            undecided = results + 4 * (count + WIDTH)
             for i in range(count):
-                if load(opens, i, int32(0)):
+                if load(undecided, i, int32(0)):
                     settled = settle(zero, channel, geometry, (depth, height, first + i), function, limbs)
                     store(results, i, int32(settled))
         for i in range(count):

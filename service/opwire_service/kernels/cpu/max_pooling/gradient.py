@@ -15,7 +15,7 @@ from ..numbers.formats import masked, narrow, put
 from ..numbers.rounding import to_odd, two_sum
 from ..run.geometry import advance
 from ..run.walk import split
-from .geometry import Axis, Windows, place_of
+from ..run.windows import Axis, Windows, place_of
 
 
 class Gradient(Windows):

@@ -15,8 +15,8 @@ from ..jit.compiler import inner, kernel
 from ..jit.element import address_of, integer_zero, load, of_bits, read, store
 from ..run.geometry import advance
 from ..run.walk import split
-from .geometry import MaxPooling, first_tap, place_of, position, taps_end, tile_of, width_of
-from .lines import ALL_ONES, along_line, covered_positions, covered_rows, fill, raise_lines
+from ..run.windows import first_tap, place_of, position, taps_end, tile_of, width_of
+from .lines import ALL_ONES, MaxPooling, along_line, covered_positions, covered_rows, fill, raise_lines
 
 SLACK = 4 * WIDE // 8
 """Padding after a line and its results, in int64, because vectors may reach past them."""
@@ -123,7 +123,7 @@ def _put_ranks(zero: int, best: int, count: int, values: int, step: int, invert:
 
 
 @inner
-def _count_open(best: int, count: int, nought: int) -> int:
+def _count_undecided(best: int, count: int, nought: int) -> int:
     """Counts the ranks of zeros."""
     found = 0
     for i in range(count):
@@ -153,11 +153,11 @@ def _put_winners(
     count: int,
     covered: int,
 ) -> bool:
-    """Decides windows that zeros leave open, one by one; returns False if a line of codes is cheaper."""
+    """Settles windows that zeros leave undecided, one by one; returns False if a line of codes is cheaper."""
     step, nought = geometry.value.across, rank_of(of_bits(0, zero), 0)
     rows, taps = _window_taps(geometry, depth, height)
     line = rows * covered + count * taps
-    if _count_open(best, count, nought) * rows * taps > _ONE_BY_ONE * line:
+    if _count_undecided(best, count, nought) * rows * taps > _ONE_BY_ONE * line:
         return False
     for i in range(count):
         if load(best, i, nought) == nought:
@@ -189,11 +189,17 @@ def _put_named(
         put_index(indices, i * index_step, base + found, size)
 
 
+@inner
+def room(geometry: MaxPooling) -> int:
+    """Returns the memory of a thread for a line and its results, in int64."""
+    return geometry.line + geometry.tile + SLACK
+
+
 @kernel
 def rows(zero: int, source: int, values: int, indices: int, geometry: MaxPooling, begin: int, end: int) -> None:
     """Computes values only."""
     lowest = least_rank(zero)
-    memory = np.empty(geometry.line + geometry.tile + SLACK, np.int64)
+    memory = np.empty(room(geometry), np.int64)
     line = address_of(memory)
     best = line + 8 * geometry.line
     filled = -1
@@ -231,7 +237,7 @@ def rows(zero: int, source: int, values: int, indices: int, geometry: MaxPooling
 @kernel
 def named_rows(zero: int, source: int, values: int, indices: int, geometry: MaxPooling, begin: int, end: int) -> None:
     """Computes values and indices of elements of at most 32 bits."""
-    memory = np.empty(geometry.line + geometry.tile + SLACK, np.int64)
+    memory = np.empty(room(geometry), np.int64)
     line = address_of(memory)
     best = line + 8 * geometry.line
     filled = -1

@@ -29,9 +29,9 @@ from ..numbers.vectors import (
     spread,
     store_vector,
 )
-from ..pooling.geometry import place_of
 from ..run.geometry import advance
 from ..run.walk import split
+from ..run.windows import place_of
 from .geometry import Sums
 from .lines import extent, extremes_of, fill, no_extent
 from .rounded_sums import error_bound, settle
@@ -40,17 +40,25 @@ SLACK = 4 * WIDTH
 """Padding after lines and sums, in float64, because vectors may reach past them."""
 
 
+@inner
+def room(geometry: Sums) -> int:
+    """Returns the memory of a thread, in float64."""
+    height = geometry.height
+    rows = geometry.tile + (height.window + height.stride - 1) // height.stride
+    apart = rows * geometry.across.out + WIDTH  # as in ``_apart``
+    return height.stride * apart + geometry.line + 2 * SLACK + LIMBS + WIDTH
+
+
 @kernel
 def bands(zero: float, source: int, target: int, states: int, geometry: Sums, begin: int, end: int) -> None:
     """Averages bands of output rows; a unit is a band of a plane."""
     most = geometry.tile
     stride, tiles = geometry.height.stride, geometry.tiles
-    room, line_room = stride * _apart(geometry) + SLACK, geometry.line + SLACK
-    memory = np.empty(room + line_room + LIMBS + WIDTH, np.float64)
+    memory = np.empty(room(geometry), np.float64)
     sums = address_of(memory)
-    line = sums + 8 * room
-    limbs = line + 8 * line_room
-    fill(0.0, line, line_room)
+    line = sums + 8 * (stride * _apart(geometry) + SLACK)
+    limbs = line + 8 * (geometry.line + SLACK)
+    fill(0.0, line, geometry.line + SLACK)
     for unit in range(begin, end):
         plane, band = split(unit, tiles)
         first = band * most
@@ -129,10 +137,10 @@ def _total_of_seconds(numbers: int, i: int, count: int) -> Vector:
 
 @inner
 def _divided(zero: float, total: Vector, divisor: float, differing: Vector, error: float) -> tuple[Vector, Vector]:
-    """Returns the bits of averages, and a nonzero integer for each that is not decided.
+    """Returns the bits of averages, and a nonzero integer for each that is undecided.
 
     Args:
-        differing: nonzero for the averages that the error bound does not decide.
+        differing: nonzero for the averages that the error bound leaves undecided.
     """
     value, infinity = total / divisor, infinity_bits(zero)
     bits = narrow_vector(value, zero)

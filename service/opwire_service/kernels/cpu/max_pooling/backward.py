@@ -16,10 +16,10 @@ from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64
 from ..run.job import PIECE, Job, KernelStep
 from ..run.pool import Find, Pool
+from ..run.windows import encode
 from . import gradient, unpooling
 from .family import prepare as prepare_max
-from .geometry import encode
-from .tiles import TILE_VISITS
+from .row_tiling import TILE_VISITS
 
 FLOATS = {DataType.FLOAT32: FLOAT32, DataType.FLOAT16: HALF}
 

@@ -1,4 +1,4 @@
-"""Rounds sums of windows: vectors by an error bound, and what it leaves open one by one with exact arithmetic."""
+"""Rounds sums of windows: vectors by an error bound, and what it leaves undecided one by one with exact arithmetic."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def error_bound(geometry: Sums, greatest: int, least: int, terms: int, zero: flo
 def round_vectors(
     zero: float, sums: int, divisors: int, factor: float, count: int, error: float, function: int, results: int
 ) -> int:
-    """Stores the results' bits, then a nonzero integer for each open one; returns the number of vectors with any."""
-    infinity, some_open = infinity_bits(zero), 0
-    opens = results + 4 * (count + WIDTH)
+    """Stores the results' bits, then a nonzero integer for undecided ones; returns how many vectors have any."""
+    infinity, some_undecided = infinity_bits(zero), 0
+    undecided = results + 4 * (count + WIDTH)
     for i in range(0, count, WIDTH):
         total = load_vector(sums, i, 0.0)
         if function == L2:
@@ -82,9 +82,9 @@ def round_vectors(
         special = (middle & infinity) > infinity - 1
         differing = pick(special, spread(int32(1)), differing)
         store_vector(results, i, middle)
-        store_vector(opens, i, differing)
-        some_open += any_of((differing < 0) | (differing > 0))
-    return some_open
+        store_vector(undecided, i, differing)
+        some_undecided += any_of((differing < 0) | (differing > 0))
+    return some_undecided
 
 
 @inner

@@ -10,25 +10,17 @@ from ..run.walk import ImageSteps, split
 
 
 class Unpooling(Record):
-    """An unpooling.
+    """An unpooling."""
 
-    Attributes:
-        channels, rows, columns: sizes of the input.
-        height, width, elements: sizes of the output, and the number of its elements.
-        indices, index_bytes: address of the indices, and bytes of one.
-        foreign: address of a flag that is set to 1 if an index points into another plane.
-        source, index, target: steps of the tensors.
-    """
-
-    channels: int
+    channels: int  # sizes of the input
     rows: int
     columns: int
-    height: int
+    height: int  # sizes of the output, and the number of its elements
     width: int
     elements: int
-    indices: int
+    indices: int  # address of the indices, and bytes of one
     index_bytes: int
-    foreign: int
+    foreign: int  # address of a flag that is set to 1 if an index points into another plane
     source: ImageSteps
     index: ImageSteps
     target: ImageSteps

@@ -1,1 +1,0 @@
-"""Sums over windows: averages and norms, and the gradient of averages."""

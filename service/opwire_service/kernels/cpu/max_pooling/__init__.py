@@ -1,0 +1,1 @@
+"""Max pooling, its gradient, and max unpooling."""

@@ -31,7 +31,7 @@ from opwire_service.devices.cpu import CpuDevice
 from .cell import Cell, Onnx, Tensor
 from .cells.functions import FUNCTIONS, Function
 from .cpu import Cpu
-from .results import Row, versions, write
+from .report import Row, versions, write
 
 _BITS = {"float32": (23, -126), "float16": (10, -14)}
 """Fraction bits and the least exponent of each type."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from opwire_service.devices.cpu import CpuDevice
 
 from .cell import Cell
 from .peers import Call, peers_of
-from .results import COPY, conditions, versions
+from .report import COPY, conditions, versions
 
 _TURN = 0.02
 """Duration of a participant's turn, in seconds."""
@@ -35,7 +36,7 @@ class Cpu:
         if hasattr(os, "sched_setaffinity"):  # JAX uses one thread per core
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
         self._device = CpuDevice(threads)
-        for _ in self._device.warm_up():  # otherwise a bound plan looks for its kernels on every call
+        for _ in self._device.warm_up():
             pass
         self._libraries = ThreadpoolController()
 
@@ -46,9 +47,8 @@ class Cpu:
             name: tensor.view(memory) for (name, tensor), memory in zip(cell.inputs.items(), memories, strict=True)
         }
         outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-        self._device.run(plan, inputs, outputs, lambda: False)  # compiles it
-        bound = self._device.bind(plan, inputs, outputs)
-        own = Call(lambda: bound(lambda: False), lambda: list(outputs.values()))
+        run = partial(self._device.run, plan, inputs, outputs, lambda: False)
+        own = Call(run, lambda: list(outputs.values()))
         calls = {"opwire": own, **peers_of(cell, memories, self._threads)}
         self._libraries = ThreadpoolController()  # those that were loaded meanwhile, too
         return {**calls, COPY: _copy(plan)} if cell.is_movement else calls

@@ -25,7 +25,7 @@ from .cell import Cell
 from .operators import Target
 from .peers import Call
 from .peers.torch import of_tensors, tensors
-from .results import COPY, conditions, versions
+from .report import COPY, conditions, versions
 
 _INPUTS, _WARM_UP, _RUNS_PER_ROUND = 2, 2, 3
 _HEAD_START = 4_000_000

@@ -24,11 +24,11 @@ import opwire
 from opwire.difference import Differences, Verdict, diff
 from opwire.onnx import load
 from opwire.tensor import Array
+from tests.support.planting.backend import Backend
+from tests.support.planting.faults import FAULTS, Planting
+from tests.support.planting.networks import LIGHT, SMALL, light
 
-from .planting.backend import Backend
-from .planting.faults import FAULTS, Planting
-from .planting.networks import LIGHT, SMALL, light
-from .results import Row, write
+from .report import Row, write
 
 _ALARMS = (Verdict.WRONG, Verdict.REDUCED)
 

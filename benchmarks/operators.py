@@ -20,7 +20,7 @@ from opwire.tensor import Array
 from .cell import Cell
 from .cells import CELLS
 from .peers import Call
-from .results import COPY, Row, line, merge, summary
+from .report import COPY, Row, line, merge, summary
 
 OWN = "opwire"
 

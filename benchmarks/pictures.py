@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib import pyplot
 
-from .results import Row, mean
+from .report import Row, mean
 
 pyplot.switch_backend("svg")
 mpl.rcParams["svg.hashsalt"] = "opwire"  # makes the SVG reproducible

@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     import cupy
 
-    from .results import write
+    from .report import write
 
     count, rows = int(cupy.cuda.runtime.getDeviceCount()), []
     seconds = 0.3 if given.quick else 1.5

@@ -55,7 +55,7 @@ class Reply:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Form:
     """One way to send a tensor and receive the indices.
 

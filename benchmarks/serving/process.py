@@ -16,6 +16,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .. import processes
 from .contender import Contender, Reply, Request, Start
 from .venvs import Installed
 
@@ -27,7 +28,6 @@ RESTS_WITHIN = 30.0
 _SAMPLE_SECONDS = 0.5
 _IDLE_SHARE = 0.05
 """Sampling interval in seconds, and the CPU seconds per second below which a server counts as idle."""
-_TICKS = os.sysconf("SC_CLK_TCK")
 _MARK = "OPWIRE_BENCHMARK"
 
 
@@ -115,23 +115,18 @@ class Server:
     def _last_words(self) -> str:
         return self._log.read_bytes()[-600:].decode(errors="replace").strip()
 
-    def processes(self) -> Iterator[Path]:
-        """Yields the /proc folders of its processes."""
+    def ids(self) -> Iterator[int]:
+        """Yields the ids of its processes."""
         mark = self._mark.encode()
         for process in PROC.iterdir():
             if process.name.isdigit():
                 with contextlib.suppress(OSError):
                     if mark in (process / "environ").read_bytes().split(b"\0"):
-                        yield process
+                        yield int(process.name)
 
     def cpu_seconds(self) -> float:
         """Returns the CPU time used by all its processes."""
-        ticks = 0
-        for process in self.processes():
-            with contextlib.suppress(OSError):
-                fields = (process / "stat").read_text().rpartition(")")[2].split()
-                ticks += sum(map(int, fields[11:15]))  # user and system, including reaped children
-        return ticks / _TICKS
+        return processes.cpu_seconds(self.ids())
 
     def rest(self) -> None:
         """Waits until the server is idle: some already answer while they load more in the background."""
@@ -145,37 +140,26 @@ class Server:
             before = now
 
     def memory(self, field: str) -> int:
-        """Returns bytes summed over all its processes: ``VmRSS`` for current, ``VmHWM`` for peak since ``reset_peak``.
-
-        Shared memory counts once per process.
-        """
-        kibibytes = 0
-        for process in self.processes():
-            with contextlib.suppress(OSError):
-                for line in (process / "status").read_text().splitlines():
-                    if line.startswith(f"{field}:"):
-                        kibibytes += int(line.split()[1])
-        return kibibytes * 1024
+        """Returns bytes summed over all its processes, see ``processes.memory``."""
+        return processes.memory(self.ids(), field)
 
     def reset_peak(self) -> None:
         """Resets ``VmHWM``."""
-        for process in self.processes():
-            with contextlib.suppress(OSError):
-                (process / "clear_refs").write_text("5")
+        processes.reset_peak(self.ids())
 
     def stop(self) -> None:
         """Stops all its processes."""
         self._signal(signal.SIGTERM)
         end = time.monotonic() + ENDS_WITHIN
-        while self._process.poll() is None or any(self.processes()):
+        while self._process.poll() is None or any(self.ids()):
             if time.monotonic() > end:
                 self._signal(signal.SIGKILL)
             time.sleep(0.1)
 
     def _signal(self, number: signal.Signals) -> None:
-        for process in list(self.processes()):
+        for process in list(self.ids()):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(process.name), number)
+                os.kill(process, number)
 
 
 @contextmanager

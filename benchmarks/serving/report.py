@@ -14,7 +14,7 @@ from statistics import median
 from rich import box
 from rich.table import Table
 
-from ..results import write
+from ..report import write
 from .cases import CASES, Case
 from .rounds import Row
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from .. import processes
+
 _STARTS_WITHIN = 60.0
 _IDLE_WITHIN = 90.0
 _SAMPLE_SECONDS = 0.5
@@ -85,17 +87,15 @@ class Served:
 
     def resident(self) -> int:
         """Returns the resident memory of all its processes, in bytes."""
-        return sum(map(_resident_pages, self.processes())) * os.sysconf("SC_PAGE_SIZE")
+        return processes.memory(self.processes(), "VmRSS")
 
     def reset_peak(self) -> None:
         """Resets ``peak``."""
-        for process in self.processes():
-            with contextlib.suppress(OSError):
-                Path(f"/proc/{process}/clear_refs").write_text("5")
+        processes.reset_peak(self.processes())
 
     def peak(self) -> int:
         """Returns the peak memory of its processes since ``reset_peak``, each at its own peak, in bytes."""
-        return sum(map(_peak_bytes, self.processes()))
+        return processes.memory(self.processes(), "VmHWM")
 
     def resident_at_rest(self, seconds: float, workers: int = 1) -> int:
         """Returns ``resident`` once ``workers`` workers are up and nothing has happened for ``seconds``.
@@ -121,11 +121,11 @@ class Served:
     def wait_idle(self) -> None:
         """Waits until its processes are idle: after the start they may prepare what they need later."""
         ends = time.monotonic() + _IDLE_WITHIN
-        before = sum(map(_ticks, self.processes()))
+        before = processes.cpu_seconds(self.processes())
         while time.monotonic() < ends:
             time.sleep(_SAMPLE_SECONDS)
-            now = sum(map(_ticks, self.processes()))
-            if now - before < _IDLE_SHARE * _SAMPLE_SECONDS * os.sysconf("SC_CLK_TCK"):
+            now = processes.cpu_seconds(self.processes())
+            if now - before < _IDLE_SHARE * _SAMPLE_SECONDS:
                 return
             before = now
 
@@ -156,27 +156,6 @@ def _command(process: str) -> str:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/cmdline").read_text()
     return ""
-
-
-def _resident_pages(process: int) -> int:
-    with contextlib.suppress(OSError):
-        return int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    return 0
-
-
-def _ticks(process: int) -> int:
-    """Returns the CPU time of a process in clock ticks."""
-    with contextlib.suppress(OSError):
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        return int(fields[11]) + int(fields[12])
-    return 0
-
-
-def _peak_bytes(process: int) -> int:
-    with contextlib.suppress(OSError):
-        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
-        return int(found[1]) * 1024 if found else 0
-    return 0
 
 
 @contextlib.contextmanager

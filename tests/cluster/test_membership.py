@@ -14,13 +14,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.clustering.waiting import TARGET
 from opwire.client import Client
 from opwire.errors import DeadlineExceededError, UnavailableError
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests.cluster.loads import load, waiting
 from tests.cluster.nodes import Nodes, device_names, nodes, server_info
+from tests.cluster.waiting import TARGET
 from tests.support.http.processes import process, until
 from tests.support.http.serving import serving
 

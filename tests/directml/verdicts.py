@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import opwire
-from benchmarks.results import write
+from benchmarks.report import write
 from opwire.difference.bounds import Errors, Limit, limits
 from opwire.difference.chain import Chain, single
 from opwire.difference.error_table import rule_of

@@ -135,12 +135,12 @@ def test_all_processes_of_a_server_are_measured_and_ended(tmp_path):
     child = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {memory!r}], start_new_session=True)\n"
     contender = server(tmp_path, child + WRONG)
     with running(contender, HERE, "", contender.forms[0].request(SMALL)) as started:
-        processes = list(started.processes())
+        processes = [Path(f"/proc/{process}") for process in started.ids()]
         assert len(processes) == 2
         assert started.cpu_seconds() > 0
         started.reset_peak()
         assert started.memory("VmHWM") >= started.memory("VmRSS") * 0.9
-    assert list(started.processes()) == []
+    assert list(started.ids()) == []
     assert not any(alive(process) for process in processes)
 
 

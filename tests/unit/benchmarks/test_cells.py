@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.cell import Cell, Tensor
 from benchmarks.cells import CELLS
-from benchmarks.results import FOLDER
+from benchmarks.report import FOLDER
 from opwire.check import check
 
 KEY = ("group", "name", "type", "layout", "size")

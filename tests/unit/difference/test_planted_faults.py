@@ -11,8 +11,8 @@ import opwire
 pytest.importorskip("onnxruntime")
 
 from benchmarks.diff import inputs_of, unmodified, with_faults
-from benchmarks.planting.networks import SMALL
 from opwire.difference import Verdict
+from tests.support.planting.networks import SMALL
 
 NETWORKS = ("tagger", "decoder")
 

@@ -13,7 +13,7 @@ from opwire_service.execution import Arrays, Stop, Stopped
 
 SECONDS_PER_VISIT = 1e-6
 
-TARGET = "benchmarks.clustering.waiting:WaitingDevice"
+TARGET = "tests.cluster.waiting:WaitingDevice"
 """The value for ``Settings.node_device``."""
 
 _POLL_SECONDS = 0.005

@@ -1,6 +1,6 @@
 """Exports networks of torchvision, timm and transformers, with random weights, as ONNX files for ``onnx_networks``.
 
-``python -P benchmarks/exported.py FOLDER``; needs torch, torchvision, timm, transformers and onnx, in an environment of
+``python -P tests/onnx_models/exported.py FOLDER``; needs torch, torchvision, timm, transformers and onnx, in an environment of
 their own. Files that are there are kept.
 """
 

@@ -1,1 +1,0 @@
-"""Support for the cluster benchmark and the cluster tests."""

@@ -1,7 +1,7 @@
-"""Exports networks of torchvision, timm and transformers, with random weights, as ONNX files for ``onnx_networks``.
+"""Exports networks of torchvision, timm and transformers, with random weights, as ONNX files.
 
-``python -P tests/onnx_models/exported.py FOLDER``; needs torch, torchvision, timm, transformers and onnx, in an environment of
-their own. Files that are there are kept.
+``python -P tests/onnx_models/exported.py FOLDER``; needs torch, torchvision, timm, transformers and onnx, in an
+environment of their own. Files that are there are kept.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def main(folder: Path) -> None:
         path = folder / f"{name}.onnx"
         if not path.exists():
             export(path)
-            print(name, path.stat().st_size >> 20, "MiB", flush=True)
+            sys.stdout.write(f"{name} {path.stat().st_size >> 20} MiB\n")
 
 
 if __name__ == "__main__":

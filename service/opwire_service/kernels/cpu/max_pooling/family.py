@@ -16,7 +16,7 @@ from ...windows import covered, dimensions_of
 from ..argreduce import rows as winning_rows
 from ..argreduce.family import ELEMENTS
 from ..argreduce.geometry import Search
-from ..argreduce.ranks import inversion
+from ..argreduce.ranks import inversion, rank_size
 from ..jit.compiler import Kernel
 from ..jit.element import INT64
 from ..run.job import Job, KernelStep
@@ -54,7 +54,9 @@ def prepare(plan: Plan) -> Job:
     geometry = _encode(plan, tiles, invert)
     units = prod(plan.outputs["OutputTensor"].sizes[:-1]) * tiles.number
     step = KernelStep(Kernel(function, ELEMENTS[source.data_type]), geometry, units, tiles.elements)
-    return WindowTilesJob(step, kernels.room if tiles.by_line else None, tiles.visits)
+    # For floats, codes replace ranks where NaN or zeros leave the winner undecided.
+    place = 8 if indices or source.data_type.is_float else rank_size(step.kernel.element)
+    return WindowTilesJob(step, kernels.room if tiles.by_line else None, tiles.visits, place=place)
 
 
 def _encode(plan: Plan, tiles: RowTiling, invert: int) -> MaxPooling:

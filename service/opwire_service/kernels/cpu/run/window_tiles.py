@@ -20,14 +20,21 @@ class WindowTilesJob(Job):
         step: the kernel launch.
         room: the function with which the kernel counts the memory of a thread, in numbers, or None for some KiB.
         visits: cost of a run, in element visits.
+        place: bytes of each number that the kernel uses.
         source, target: names of the tensors; indices go to ``OutputIndicesTensor``, if the plan has it.
     """
 
     def __init__(
-        self, step: KernelStep, room: Any, visits: int, source: str = "InputTensor", target: str = "OutputTensor"
+        self,
+        step: KernelStep,
+        room: Any,
+        visits: int,
+        source: str = "InputTensor",
+        target: str = "OutputTensor",
+        place: int = 8,
     ) -> None:
         self._step = step
-        self._memory = _SMALL if room is None else 8 * room.py_func(step.geometry)
+        self._memory = _SMALL if room is None else place * room.py_func(step.geometry)
         self._visits = visits
         self._source = source
         self._target = target

@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.execution import Stopped
-from opwire_service.kernels.cpu.elementwise.walk import walk_of
+from opwire_service.kernels.cpu.elementwise.planes import planes_of
 from tests.support.elements import answer, plan_of
 
 SIZES = (3, 130, 700)
@@ -104,12 +104,15 @@ def test_squares_that_are_ties_round_to_even(cpu_device, layout, step):
     np.testing.assert_array_equal(found, np.square(x.astype(np.float64)).astype(np.float32))
 
 
-def test_walks_join_dimensions_and_keep_tiles_small():
+@pytest.mark.parametrize("steps", [(4, 12, 1560), (364000, 2800, 4), (0, 0, 4), (0, 2800, 0)])
+@pytest.mark.parametrize("most", [1 << 8, 1 << 13])
+def test_pieces_of_tiles_cover_every_element_once(steps, most):
     packed = (130 * 700 * 4, 700 * 4, 4)
-    joined = walk_of(SIZES, {"a": packed, "b": packed}, 1 << 15)
-    assert joined.shape == (3 * 130 * 700,)
-    assert joined.tile == (1 << 15,)
-    mixed = walk_of(SIZES, {"a": (4, 12, 1560), "b": packed}, 1 << 13)
-    assert mixed.shape == SIZES
-    assert np.prod(mixed.tile) <= 1 << 13
-    assert walk_of((1, 1), {"a": (4, 4), "b": (4, 4)}, 8).shape == (1,)
+    planes = planes_of(SIZES, {"a": (steps, 4), "": (packed, 4)})
+    counts = np.zeros(SIZES, np.int32)
+    (view,) = planes._replace(strides=planes.strides[1:]).views([counts])
+    for unit in range(planes.units):
+        for place in planes.pieces(unit, most):
+            assert view[place].size <= most
+            view[place] += 1
+    assert np.all(counts == 1)

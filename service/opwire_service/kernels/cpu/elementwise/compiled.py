@@ -9,7 +9,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from opwire.tensor import Array
 
@@ -234,45 +233,27 @@ class _Certified:
             if self._stop():
                 raise Stopped
             self._settle(
-                self._collapsed(plane, row + records[part, ROW][which], column + records[part, COLUMN][which] + lanes)
+                self._planes.indices(
+                    plane, row + records[part, ROW][which], column + records[part, COLUMN][which] + lanes
+                )
             )
-
-    def _collapsed(self, plane: tuple[Any, ...], rows: Any, columns: Any) -> Places:
-        """Returns an index for each collapsed dimension."""
-        row, column = self._planes.axes
-        outer = iter(plane)
-        axes = range(len(self._planes.shape))
-        return tuple(rows if axis == row else columns if axis == column else next(outer) for axis in axes)
 
     def _settle(self, places: Places) -> None:
         certified = self._formula.certified
         assert certified is not None
-        *sources, target = self._views()
+        *sources, target = self._planes.views(self._arrays)
         with np.errstate(all="ignore"):
             certified.settle(dict(zip(self._names, sources, strict=True)), target, places, self._stop)
-
-    def _views(self) -> list[Array]:
-        planes = self._planes
-        return [
-            as_strided(array, planes.shape, steps) for array, steps in zip(self._arrays, planes.strides, strict=True)
-        ]
 
     def _recompute(self, begin: int, end: int) -> None:
         """Recomputes tiles that have too many undecided elements."""
         for unit in self._recomputed[begin:end]:
-            plane, row, column = self._planes.place(unit)
-            rows, columns = self._planes.tile
-            bottom, right = min(row + rows, self._planes.rows), min(column + columns, self._planes.columns)
-            width = min(columns, PART)
-            height = max(1, PART // width)
-            for first in range(row, bottom, height):
-                for left in range(column, right, width):
-                    down, across = slice(first, min(first + height, bottom)), slice(left, min(left + width, right))
-                    self._compute(self._collapsed(plane, down, across))
+            for places in self._planes.pieces(unit, PART):
+                self._compute(places)
 
     def _compute(self, places: Places) -> None:
         certified = self._formula.certified
         assert certified is not None
-        *sources, target = (view[places] for view in self._views())
+        *sources, target = (view[places] for view in self._planes.views(self._arrays))
         with np.errstate(all="ignore"):
             certified.compute(dict(zip(self._names, sources, strict=True)), target, self._stop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -23,8 +24,7 @@ from ..views.job import CopyJob
 from . import native
 from .compiled import FEW, WORTH, CompiledFormula
 from .computation import TABLE_BYTES, Computation, computation, in_own_type, is_on_bits, scale_of
-from .planes import planes_of
-from .walk import Walk, walk_of
+from .planes import Planes, planes_of
 
 KERNELS: tuple[Kernel, ...] = ()
 
@@ -61,8 +61,8 @@ class ElementsJob(Job):
         self._plan = plan
 
     @cached_property
-    def _walk(self) -> Walk:
-        return _walk(self._plan, self.formula, self.computation)
+    def _planes(self) -> Planes:
+        return _planes(self._plan, self.formula, self.computation.tensors)
 
     @cached_property
     def _compiled(self) -> CompiledFormula | None:
@@ -148,20 +148,20 @@ class ElementsJob(Job):
             with np.errstate(all="ignore"):
                 (self.computation.compute if table is None else table.compute)(given, target, stop)
             return
-        names, walk = self.computation.tensors, self._walk
-        arrays = [np.broadcast_to(given[name], target.shape) for name in names]
-        *sources, whole = walk.views([*arrays, target])
+        names, planes = self.computation.tensors, self._planes
+        *sources, whole = planes.views([*(np.broadcast_to(given[name], target.shape) for name in names), target])
         compute = self.computation.compute if table is None else table.compute
 
         def piece(begin: int, end: int) -> None:
             with np.errstate(all="ignore"):
                 for unit in range(begin, end):
-                    place = walk.place(unit)
-                    compute(
-                        {name: source[place] for name, source in zip(names, sources, strict=True)}, whole[place], stop
-                    )
+                    for place in planes.pieces(unit, self.computation.tile):
+                        if stop():
+                            raise Stopped
+                        taken = {name: source[place] for name, source in zip(names, sources, strict=True)}
+                        compute(taken, whole[place], stop)
 
-        pool.run(piece, walk.units, 1, stop)
+        pool.run(piece, planes.units, 1, stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         if self._copy is not None:
@@ -180,14 +180,15 @@ class ElementsJob(Job):
         if self._compiled is not None and self._count > WORTH:  # a kernel is used
             return table + by_kernel
         elements = min(self._count, self.computation.tile)
-        units = 1 if elements == self._count else min(threads, self._walk.units)
+        units = 1 if elements == self._count else min(threads, self._planes.units)
         return table + max(units * elements * self.computation.bytes, by_kernel)
 
 
-def _walk(plan: Plan, formula: PlanFormula, found: Computation) -> Walk:
+def _planes(plan: Plan, formula: PlanFormula, names: Iterable[str]) -> Planes:
+    """Returns the layout of the named tensors and the output."""
     target = plan.outputs[formula.output_name]
-    strides = {name: _steps(plan, formula, name) for name in found.tensors}
-    return walk_of(target.sizes, {**strides, "": byte_strides(target)}, found.tile)
+    tensors = {name: (_steps(plan, formula, name), formula.inputs[name].bits // 8) for name in names}
+    return planes_of(target.sizes, {**tensors, "": (byte_strides(target), target.data_type.bits // 8)})
 
 
 def _steps(plan: Plan, formula: PlanFormula, name: str) -> tuple[int, ...]:
@@ -202,9 +203,7 @@ def _compiled(plan: Plan, formula: PlanFormula, found: Computation) -> CompiledF
     form = found.form()
     if form is None:
         return None
-    target = plan.outputs[formula.output_name]
-    tensors = {name: (_steps(plan, formula, name), formula.inputs[name].bits // 8) for name in form.types}
-    planes = planes_of(target.sizes, {**tensors, "": (byte_strides(target), target.data_type.bits // 8)})
+    planes = _planes(plan, formula, form.types)
     return CompiledFormula(form, planes) if planes.is_worth else None
 
 

@@ -6,11 +6,13 @@ dimension is short, the longest dimension becomes the rows, and everything is st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from .walk import collapsed
+from numpy.lib.stride_tricks import as_strided
+
+from opwire.tensor import Array
 
 MOST = 1 << 21
 """Maximum number of elements in a tile."""
@@ -108,6 +110,30 @@ class Planes(NamedTuple):
             plane.append(number)
         return tuple(reversed(plane)), row * rows, column * columns
 
+    def indices(self, plane: tuple[Any, ...], rows: Any, columns: Any) -> tuple[Any, ...]:
+        """Returns an index for each collapsed dimension."""
+        row, column = self.axes
+        outer = iter(plane)
+        return tuple(
+            rows if axis == row else columns if axis == column else next(outer) for axis in range(len(self.shape))
+        )
+
+    def pieces(self, unit: int, most: int) -> Iterator[tuple[Any, ...]]:
+        """Yields the indices of a tile in pieces of at most ``most`` elements."""
+        plane, row, column = self.place(unit)
+        bottom, right = min(row + self.tile[0], self.rows), min(column + self.tile[1], self.columns)
+        width = min(self.tile[1], most)
+        height = most // width
+        for first in range(row, bottom, height):
+            for left in range(column, right, width):
+                yield self.indices(
+                    plane, slice(first, min(first + height, bottom)), slice(left, min(left + width, right))
+                )
+
+    def views(self, arrays: Sequence[Array]) -> list[Array]:
+        """Returns the tensors with collapsed dimensions."""
+        return [as_strided(array, self.shape, steps) for array, steps in zip(arrays, self.strides, strict=True)]
+
 
 def planes_of(sizes: Sequence[int], tensors: Mapping[str, tuple[tuple[int, ...], int]]) -> Planes:
     """Returns the planes of tensors.
@@ -116,7 +142,7 @@ def planes_of(sizes: Sequence[int], tensors: Mapping[str, tuple[tuple[int, ...],
         sizes: sizes of all tensors.
         tensors: strides and element size of each tensor in bytes, the output last.
     """
-    shape, strides = collapsed(sizes, [steps for steps, _ in tensors.values()])
+    shape, strides = _collapsed(sizes, [steps for steps, _ in tensors.values()])
     if len(shape) == 1:
         shape, strides = (1, *shape), tuple((0, *steps) for steps in strides)
     widths = [size for _, size in tensors.values()]
@@ -149,6 +175,29 @@ def planes_of(sizes: Sequence[int], tensors: Mapping[str, tuple[tuple[int, ...],
     return Planes(
         tuple(shape[axis] for axis in outer), shape[row], shape[column], tile, planes, (row, column), shape, strides
     )
+
+
+def _collapsed(
+    sizes: Sequence[int], strides: Sequence[tuple[int, ...]]
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Returns the collapsed dimensions, outermost first, and the strides along them.
+
+    Args:
+        sizes: sizes of all tensors.
+        strides: strides of each tensor in bytes, the output last.
+    """
+    columns = [column for column in zip(sizes, *strides, strict=True) if column[0] > 1]
+    columns.sort(key=lambda column: column[:0:-1], reverse=True)
+    merged: list[tuple[int, ...]] = []
+    for column in columns:
+        size, *steps = column
+        if merged and all(outer == step * size for outer, step in zip(merged[-1][1:], steps, strict=True)):
+            merged[-1] = (merged[-1][0] * size, *steps)
+        else:
+            merged.append(column)
+    merged = merged or [(1, *(0 for _ in strides))]
+    shape, *kept = zip(*merged, strict=True)
+    return tuple(shape), tuple(kept)
 
 
 def _is_staged(step: int, size: int, columns: int) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import address_of, bits_of, choose, int32, load, of_bits, read, size_of, store
 from ..run import geometry as g
-from ..run.geometry import advance, segment_of
+from ..run.geometry import advance, run_from, segment_of
 from .geometry import Search
 from .rank_vectors import equal_lanes, first_bit, greatest_lane, last_bit, wide, wide_lanes, wide_ranks
 from .ranks import NOTHING, element_of, greater, is_float, key_of, lowest_rank, rank_of
@@ -53,68 +53,29 @@ def _greatest(zero: int, address: int, count: int, step: int, invert: int) -> in
     """Returns the greatest rank of a run."""
     if step == 1:
         return _greatest_neighbor(zero, address, count, invert)
-    a = b = c = d = lowest_rank(zero)
-    i = 0
-    while i + 4 <= count:
+    a = b = lowest_rank(zero)
+    for i in range(0, count - 1, 2):
         a = greater(rank_of(read(address, i * step, zero), invert), a)
         b = greater(rank_of(read(address, (i + 1) * step, zero), invert), b)
-        c = greater(rank_of(read(address, (i + 2) * step, zero), invert), c)
-        d = greater(rank_of(read(address, (i + 3) * step, zero), invert), d)
-        i += 4
-    while i < count:
-        a = greater(rank_of(read(address, i * step, zero), invert), a)
-        i += 1
-    return greater(greater(a, b), greater(c, d))
+    return greater(rank_of(read(address, (count - 1) * step, zero), invert), greater(a, b))
 
 
 @inner
-def first_of(zero: int, address: int, count: int, step: int, invert: int, rank: int) -> int:
-    """Returns the position of the first element in a run with a given rank, or -1."""
-    lanes = wide_lanes(zero)
+def position_of(zero: int, address: int, count: int, step: int, invert: int, rank: int, last: bool) -> int:
+    """Returns the position of the first or the last element in a run with a given rank, or -1."""
+    lanes, found = wide_lanes(zero), -1
     if step != 1 or count < lanes:
         for i in range(count):
-            if rank_of(read(address, i * step, zero), invert) == rank:
-                return i
-        return -1
-    this = wide(rank, zero)
-    i = 0
-    while i < count:
-        # The last vector overlaps the one before, whose lanes are known not to be equal.
-        start = min(i, count - lanes)
-        equal = equal_lanes(wide_ranks(address, start, invert, zero), this)
+            if (last or found < 0) and rank_of(read(address, i * step, zero), invert) == rank:
+                found = i
+        return found
+    for i in range(0, count, lanes):
+        # The final vector overlaps the one before, whose lanes are known not to be equal.
+        start = max(count - lanes - i, 0) if last else min(i, count - lanes)
+        equal = equal_lanes(wide_ranks(address, start, invert, zero), wide(rank, zero))
         if equal != 0:
-            return start + first_bit(equal)
-        i += lanes
+            return start + (last_bit(equal) if last else first_bit(equal))
     return -1
-
-
-@inner
-def _last_of(zero: int, address: int, count: int, step: int, invert: int, rank: int) -> int:
-    """Returns the position of the last element in a run with a given rank, or -1."""
-    lanes = wide_lanes(zero)
-    if step != 1 or count < lanes:
-        for i in range(count - 1, -1, -1):
-            if rank_of(read(address, i * step, zero), invert) == rank:
-                return i
-        return -1
-    this = wide(rank, zero)
-    i = count
-    while i > 0:
-        start = max(i - lanes, 0)
-        equal = equal_lanes(wide_ranks(address, start, invert, zero), this)
-        if equal != 0:
-            return start + last_bit(equal)
-        i -= lanes
-    return -1
-
-
-@inner
-def _locate(zero: int, address: int, count: int, step: int, geometry: Search, rank: int) -> int:
-    """Returns the position of the first (or last) element in a run with a given rank, or -1."""
-    invert = geometry.invert
-    if geometry.last:
-        return _last_of(zero, address, count, step, invert, rank)
-    return first_of(zero, address, count, step, invert, rank)
 
 
 @inner
@@ -123,22 +84,19 @@ def _scan(zero: int, base: int, geometry: Search, begin: int, end: int) -> tuple
 
     The index is -1 if only elements matter and the rank determines it, as it does for all but zeros and NaN.
     """
-    run_size, step, last = geometry.run, geometry.step, geometry.last
-    invert, block = geometry.invert, _BLOCK // size_of(zero)
+    step, last, invert, block = geometry.step, geometry.last, geometry.invert, _BLOCK // size_of(zero)
     best, lowest = lowest_rank(zero), lowest_rank(zero)
     found_address, found_size, found_index = base, 0, 0
     i = begin
     while i < end:
-        run = i // run_size if i >= run_size else 0
-        address = advance(base, g.run_source(geometry, run) + (i - run * run_size) * step, zero)
-        left = min(run_size - (i - run * run_size), end - i)
+        address, left = run_from(geometry, base, i, end, zero)
         while left > 0:
             size = min(left, block)
             rank = _greatest(zero, address, size, step, invert)
-            better = rank > best or (rank == best and (last != 0 or found_size == 0))
+            better = rank > best or (rank == best and (last or found_size == 0))
             if better and is_float(zero) and rank == lowest:
                 # NaN has the lowest rank too.
-                better = _locate(zero, address, size, step, geometry, rank) >= 0
+                better = position_of(zero, address, size, step, invert, rank, last) >= 0
             if better:
                 best = rank
                 found_address, found_size, found_index = address, size, i
@@ -149,7 +107,8 @@ def _scan(zero: int, base: int, geometry: Search, begin: int, end: int) -> tuple
         return best, NOTHING, end - 1 if last else begin
     if geometry.index_size == 0 and not (is_float(zero) and best == rank_of(of_bits(0, zero), 0)):
         return best, key_of(best), -1
-    return best, key_of(best), found_index + _locate(zero, found_address, found_size, step, geometry, best)
+    place = position_of(zero, found_address, found_size, step, invert, best, last)
+    return best, key_of(best), found_index + place
 
 
 @inner

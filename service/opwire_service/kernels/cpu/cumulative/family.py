@@ -81,14 +81,12 @@ class RunningJob(Job):
         if self._backwards:
             source, target = np.flip(source, self._axis), np.flip(target, self._axis)
 
-        def piece(begin: int, end: int) -> None:
-            with np.errstate(all="ignore"):
-                for number in range(begin, end):
-                    at = list(self._tiles.at(number))
-                    at[self._axis] = slice(None)
-                    self._run_lines(source[tuple(at)], target[tuple(at)], stop)
+        def piece(number: int) -> None:
+            at = list(self._tiles.at(number))
+            at[self._axis] = slice(None)
+            self._run_lines(source[tuple(at)], target[tuple(at)], stop)
 
-        pool.run(piece, self._tiles.count, 1, stop)
+        pool.each(piece, self._tiles.count, stop)
 
     def _run_lines(self, source: Array, target: Array, stop: Stop) -> None:
         height = max(1, TILE // (source.size // self._length))

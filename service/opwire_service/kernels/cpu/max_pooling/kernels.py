@@ -10,7 +10,7 @@ import numpy as np
 
 from ..argreduce.rank_vectors import WIDE, equal_lanes, wide, wide_lanes, wide_ranks
 from ..argreduce.ranks import NOTHING, element_of, is_float, is_number, least_rank, lowest_rank, raised, rank_of
-from ..argreduce.rows import first_of, put_index
+from ..argreduce.rows import position_of, put_index
 from ..jit.compiler import inner, kernel
 from ..jit.element import address_of, integer_zero, load, of_bits, read, store
 from ..run.geometry import advance
@@ -94,7 +94,7 @@ def _has_negative_zero(
         plane = position(geometry.depth, depth, i) * geometry.source.depth
         for j in range(rows):
             row = advance(channel, plane + (top + j * dilation) * down + place * step, zero)
-            if first_of(bits, row, count, step, 0, negative) >= 0:
+            if position_of(bits, row, count, step, 0, negative, False) >= 0:
                 return True
     return False
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from opwire.tensor import Array
 
@@ -113,22 +114,8 @@ class _FlaggedJob(Job):
         return 8 * self.states + _EXACT_BYTES + threads * THREAD_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class _ElementsAt:
-    """Elements at an address, exposed through NumPy's array interface; ``owner`` keeps the memory alive."""
-
-    __array_interface__: dict[str, object]
-    owner: Array
-
-
 def _view(array: Array, offset: int, loops: tuple[Loop, ...]) -> Array:
     """Returns the elements that loops visit, starting ``offset`` elements into an array's memory."""
     item = array.itemsize
-    interface: dict[str, object] = {
-        "version": 3,
-        "typestr": array.dtype.str,
-        "data": (array.ctypes.data + offset * item, False),
-        "shape": tuple(loop.size for loop in loops),
-        "strides": tuple(loop.source * item for loop in loops),
-    }
-    return np.asarray(_ElementsAt(interface, array))
+    first = as_strided(array, (offset + 1,), (item,))[offset:]
+    return as_strided(first, [loop.size for loop in loops], [loop.source * item for loop in loops])

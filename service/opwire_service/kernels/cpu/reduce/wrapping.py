@@ -10,7 +10,7 @@ from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import address_of, cast_to, int64, load, read, store, wrap_absolute, wrap_add, wrap_multiply
 from ..run import geometry as g
 from ..run.column_rows import WHOLE_RUN, Rows, stride_of, walk
-from ..run.geometry import advance, run_from, tile_of
+from ..run.geometry import advance, run_from, segment_of, tile_of
 from .geometry import IntegerReduction
 
 SUM, L1, SUM_SQUARE, MULTIPLY = 0, 1, 2, 3
@@ -67,44 +67,38 @@ def _total(zero: int, base: int, geometry: IntegerReduction, begin: int, end: in
 @kernel
 def rows(zero: int, source: int, target: int, states: int, geometry: IntegerReduction, begin: int, end: int) -> None:
     """Row kernel: a unit is an output or a segment of one. Several segments store an element each in ``states``."""
-    segments, segment, count = geometry.segments, geometry.segment, geometry.count
-    operation = geometry.operation
     for unit in range(begin, end):
-        output = unit // segments
+        output, _, first, last = segment_of(geometry, unit)
         base = advance(source, g.kept_source(geometry, output), zero)
-        first = (unit - output * segments) * segment
-        total = _total(zero, base, geometry, first, min(first + segment, count), operation)
-        if segments > 1:
+        total = _total(zero, base, geometry, first, last, geometry.operation)
+        if geometry.segments > 1:
             store(states, unit, int64(total))
         else:
             store(target, g.kept_target(geometry, output), total)
 
 
+@inlined
+def _two(zero: int, address: int, pitch: int, index: int, operation: int) -> int:
+    """Combines the terms of a column in two rows."""
+    one, other = read(address, index, zero), read(address + pitch, index, zero)
+    return _combine(_term(one, operation), _term(other, operation), operation)
+
+
 @inner
 def _take_rows(zero: int, rows: Rows, step: int, totals: int, operation: int) -> None:
     """Combines rows into the columns' totals, four rows at a time."""
-    address, row, i = rows.address, rows.pitch, 0
-    while i + 4 <= rows.height:
+    address, pitch = rows.address, rows.pitch
+    for _ in range(rows.height // 4):
         for j in range(rows.width):
-            a = _combine(
-                _term(read(address, j * step, zero), operation),
-                _term(read(address + row, j * step, zero), operation),
-                operation,
-            )
-            b = _combine(
-                _term(read(address + 2 * row, j * step, zero), operation),
-                _term(read(address + 3 * row, j * step, zero), operation),
-                operation,
-            )
+            a = _two(zero, address, pitch, j * step, operation)
+            b = _two(zero, address + 2 * pitch, pitch, j * step, operation)
             store(totals, j, _combine(load(totals, j, zero), _combine(a, b, operation), operation))
-        address += 4 * row
-        i += 4
-    while i < rows.height:
+        address += 4 * pitch
+    for _ in range(rows.height % 4):
         for j in range(rows.width):
             element = _term(read(address, j * step, zero), operation)
             store(totals, j, _combine(load(totals, j, zero), element, operation))
-        address += row
-        i += 1
+        address += pitch
 
 
 class _WrappingTotals(NamedTuple):
@@ -133,21 +127,19 @@ def _take(zero: int, rows: Rows, memory: _WrappingTotals, state: int) -> int:
 def columns(zero: int, source: int, target: int, states: int, geometry: IntegerReduction, begin: int, end: int) -> None:
     """Column kernel: a unit is a segment of a tile. Several segments store an element per column in ``states``."""
     segments, operation = geometry.segments, geometry.operation
-    all_columns, apart = geometry.columns, geometry.column_target
     memory = np.empty(geometry.tile, np.int64)
     totals = address_of(memory)
     for unit in range(begin, end):
         tile = tile_of(source, geometry, unit, zero)
         for i in range(tile.width):
             store(totals, i, cast_to(1 if operation == MULTIPLY else 0, zero))
-        here = _WrappingTotals(totals, operation)
-        walk(zero, geometry, tile, WHOLE_RUN, _take, here, 0)
+        walk(zero, geometry, tile, WHOLE_RUN, _take, _WrappingTotals(totals, operation), 0)
         for i in range(tile.width):
             if segments > 1:
-                place = (tile.outer * all_columns + tile.start + i) * segments + tile.segment
+                place = (tile.outer * geometry.columns + tile.start + i) * segments + tile.segment
                 store(states, place, int64(load(totals, i, zero)))
             else:
-                store(target, tile.offset + i * apart, load(totals, i, zero))
+                store(target, tile.offset + i * geometry.column_target, load(totals, i, zero))
     memory[0] = 0  # keeps the buffer alive until here
 
 

@@ -85,7 +85,7 @@ class KernelStep(NamedTuple):
     geometry: Any
     units: int
     elements: int
-    called: tuple[int | str, Kernel] | None = None
+    called: tuple[str, Kernel] | None = None
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -98,11 +98,7 @@ class KernelStep(NamedTuple):
         """Returns a function that runs the step on memory at these addresses; ``kept`` owns that memory."""
         if self.called is not None:
             field, kernel = self.called
-            address = find(kernel).address
-            if isinstance(field, str):
-                setattr(self.geometry, field, address)
-            else:
-                self.geometry[field] = address
+            setattr(self.geometry, field, find(kernel).address)
         grain = max(1, PIECE // self.elements)
         if self.units > grain:
             asked = max(1, ASKED // (grain * self.elements))

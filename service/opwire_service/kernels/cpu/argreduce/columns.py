@@ -12,7 +12,6 @@ import numpy as np
 
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import address_of, bits_of, cast_to, choose, int64, integer_zero, load, read, size_of, store
-from ..run import geometry as g
 from ..run.column_rows import Rows, stride_of, walk
 from ..run.geometry import Tile, advance, run_from, tile_of
 from .geometry import Search
@@ -155,7 +154,7 @@ def columns(zero: int, source: int, target: int, states: int, geometry: Search, 
                 # The greatest rank of a column is the lowest one, or there is nothing besides NaN.
                 column = advance(tile.base, i * step, zero)
                 row = _number(zero, column, geometry, tile)
-                element = read(column, g.reduced_source(geometry, row), zero)
+                element = read(run_from(geometry, column, row, row + 1, zero)[0], 0, zero)
                 key = key if is_number(rank_of(element, 0), zero) else NOTHING
             won = row if wanted != ELEMENTS else bits_of(element)
             put_winner(zero, target, states, geometry, output + i, tile.segment, tile.offset + i * apart, key, won)

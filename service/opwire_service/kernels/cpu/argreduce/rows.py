@@ -147,7 +147,9 @@ def rows(zero: int, source: int, target: int, states: int, geometry: Search, beg
         best, key, won = _scan(zero, base, geometry, first, last)
         if not geometry.index_size:
             element = element_of(best, geometry.invert, zero)
-            won = bits_of(read(base, g.reduced_source(geometry, won), zero) if won >= 0 else element)
+            if won >= 0:
+                element = read(run_from(geometry, base, won, won + 1, zero)[0], 0, zero)
+            won = bits_of(element)
         put_winner(zero, target, states, geometry, output, segment, g.kept_target(geometry, output), key, won)
 
 

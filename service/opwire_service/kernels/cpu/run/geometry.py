@@ -139,11 +139,15 @@ def _target(loops: Row[Steps], count: int, unit: int) -> int:
 
 
 @inlined
+def _source_of(loops: Row[Steps], count: int, unit: int) -> int:
+    """Returns the input offset, in elements, of a point of some loops."""
+    return unit * loops[0].source if count == 1 else _source(loops, count, unit)
+
+
+@inlined
 def kept_source(geometry: Loops, unit: int) -> int:
     """Returns the input offset, in elements, of a point of the kept loops."""
-    if geometry.kept_loops == 1:
-        return unit * geometry.kept[0].source
-    return _source(geometry.kept, geometry.kept_loops, unit)
+    return _source_of(geometry.kept, geometry.kept_loops, unit)
 
 
 @inlined
@@ -152,14 +156,6 @@ def kept_target(geometry: Loops, unit: int) -> int:
     if geometry.kept_loops == 1:
         return unit * geometry.kept[0].target
     return _target(geometry.kept, geometry.kept_loops, unit)
-
-
-@inlined
-def run_source(geometry: Reduction, run: int) -> int:
-    """Returns the offset, in elements, from a point of the kept loops to the start of one of its runs."""
-    if geometry.run_loops == 1:
-        return run * geometry.runs[0].source
-    return _source(geometry.runs, geometry.run_loops, run)
 
 
 @inlined
@@ -186,19 +182,12 @@ def tile_of(source: int, geometry: Reduction, unit: int, zero: float) -> Tile:
 
 
 @inner
-def reduced_source(geometry: Reduction, index: int) -> int:
-    """Returns the offset, in elements, from a point of the kept loops to a reduced element."""
-    run = index // geometry.run
-    return run_source(geometry, run) + (index - run * geometry.run) * geometry.step
-
-
-@inner
 def run_from(geometry: Reduction, base: int, index: int, end: int, zero: float) -> tuple[int, int]:
     """Returns the address of a reduced element, and how many elements are left in its run, up to ``end``."""
     size = geometry.run
     run = index // size if index >= size else 0  # a division takes as long as reading some hundred bytes
     place = index - run * size
-    offset = run_source(geometry, run) + place * geometry.step
+    offset = _source_of(geometry.runs, geometry.run_loops, run) + place * geometry.step
     return advance(base, offset, zero), min(size - place, end - index)
 
 

@@ -6,13 +6,14 @@ the GIL: a third of the time of a small tile.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..jit.atomics import call
 from ..jit.compiler import Entry, Kernel, kernel
 from ..jit.element import INT64, float32, int64
-from ..jit.records import Record, Row, packed
+from ..jit.records import Record, Row
 from ..run.pool import Find
 
 
@@ -60,7 +61,10 @@ class Calls:
 
     def __init__(self, calls: Sequence[tuple[Kernel, KernelCall]], find: Find) -> None:
         self._kept, self._run = calls, find(CALLS).call
-        self._rows = packed([_row(find(kernel), kernel.is_float, call) for kernel, call in calls])
+        self._rows = array("q")
+        for one, (*addresses, geometry, begin, end, _) in calls:
+            place, _ = geometry.buffer_info()
+            self._rows.extend((find(one).address, one.is_float, *addresses, place, begin, end))
 
     def move(self, number: int, source: int) -> None:
         """Changes the source of a call."""
@@ -68,14 +72,6 @@ class Calls:
 
     def run(self) -> None:
         self._run(0, 0, 0, 0, self._rows.buffer_info()[0], 0, len(self._kept))
-
-
-def _row(entry: Entry, is_float: bool, call: KernelCall) -> Call:
-    source, target, states, geometry, begin, end, _ = call
-    return Call(
-        function=entry.address, is_float=is_float, source=source, target=target, states=states,
-        geometry=geometry.buffer_info()[0], begin=begin, end=end,
-    )  # fmt: skip
 
 
 @kernel

@@ -26,7 +26,7 @@ from .finishing import Finish
 from .multiplying import summation_error
 from .phases import MOST_SUMS, MOST_UNFOLDED, PhaseTiling, copied_filters, flat_view, grouped, visits_of_tiles
 from .product_tiles import Columns, Located, Product, bound_tiles, kernels_of
-from .tile_geometry import Operand
+from .tile_geometry import operand
 from .window import SPATIAL
 
 FEW = 8
@@ -196,12 +196,12 @@ class ConvolutionJob(Job):
         window, steps = columns.window(whole), [step // target.itemsize for step in target.strides]
         block = Block.of(window, self._geometry.channels)
         geometry = DirectGeometry.of(
-            window, rows=count, depth=depth, right=columns.start(whole), left=Operand.of(filters), beta=1.0,
-            target=Operand.of(target), error=(depth + 16) * 2.0**-53, image_step=steps[2], block=block,
+            window, rows=count, depth=depth, right=columns.start(whole), left=operand(filters), beta=1.0,
+            target=operand(target), error=(depth + 16) * 2.0**-53, image_step=steps[2], block=block,
             steps=[0] * (SPATIAL - len(steps[3:])) + steps[3:],
         )  # fmt: skip
         if bias is not None:
-            geometry.addend = Operand.of(bias[..., None])
+            geometry.addend = operand(bias[..., None])
         units, elements = block.units(window, groups), count * block.lines * block.length * depth
         step = KernelStep(DIRECT[self._dtype.type], geometry, units, elements)
         return step.bind(0, 0, 0, find, pool, (columns, filters, bias, target))

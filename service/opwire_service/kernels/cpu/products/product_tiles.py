@@ -29,10 +29,10 @@ from .finishing import Finish
 from .multiplying import MULTIPLY
 from .operands import multiplying, packing, padded, widening
 from .packing import PACK
-from .tile_geometry import Operand, TileGeometry
+from .tile_geometry import TileGeometry, operand
 from .unfolding import UNFOLD, Unfolding
 from .widening import WIDEN
-from .window import SPATIAL, Axis, Window
+from .window import SPATIAL, Window
 from .workspace import Sizes, Workspace, Workspaces
 
 Tile: TypeAlias = tuple[Any, ...]
@@ -80,13 +80,10 @@ class Columns(NamedTuple):
         source = self.source.array
         _, group, channel, image, *steps = (step // source.itemsize for step in source.strides)
         axes = [
-            Axis(
-                step=step, taps=line.taps, size=line.size, base=line.base + at.start * line.step, move=line.step,
-                turn=line.turn, places=at.stop - at.start,
-            )
+            (step, line.taps, line.size, line.base + at.start * line.step, line.step, line.turn, at.stop - at.start)
             for step, line, at in zip(steps, self.lines, tile[4:], strict=True)
-        ]  # fmt: skip
-        axes = [Axis(taps=1, size=1, move=1, places=1)] * (SPATIAL - len(axes)) + axes
+        ]
+        axes = [(0, 1, 1, 0, 1, 0, 1)] * (SPATIAL - len(axes)) + axes
         images = tile[3].stop - tile[3].start
         return Window(group=group, channel=channel, image=image, images=images, zero_point=self.zero_point, axes=axes)
 
@@ -187,11 +184,11 @@ class _TileShape:
         if self._finish is not None:
             written = self._rounded if flat is None else flat
             geometry = TileGeometry.of(self._window, rows=self.rows, columns=self.columns)
-            geometry.left = Operand.of(product.left.array[tile[:3]])
+            geometry.left = operand(product.left.array[tile[:3]])
             if written is not None and product.is_compiled:
-                geometry.target = Operand.of(written)
+                geometry.target = operand(written)
             if product.addend is not None:
-                geometry.addend = Operand.of(product.addend.array[tile])
+                geometry.addend = operand(product.addend.array[tile])
             self.geometry = self._finish.geometry(geometry, workspace)
         self._parts: dict[int, _Part] = {}
         self._tile: Tile | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any
 
 from opwire.tensor import Array
 
@@ -21,11 +21,11 @@ class Operand(Record):
     row: int
     column: int
 
-    @classmethod
-    def of(cls, view: Array) -> Self:
-        """Returns the operand of a view ``[matrices, rows, ..., columns]``."""
-        matrix, row, *_, column = (step // view.itemsize for step in view.strides)
-        return cls(address=view.ctypes.data, matrix=matrix, row=row, column=column)
+
+def operand(view: Array) -> Any:
+    """Returns the numbers of the ``Operand`` of a view ``[matrices, rows, ..., columns]``, which take its place."""
+    matrix, row, *_, column = (step // view.itemsize for step in view.strides)
+    return view.ctypes.data, matrix, row, column
 
 
 class TileGeometry(Window):

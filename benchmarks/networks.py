@@ -8,6 +8,7 @@ several runs. Prints a table, in Markdown with ``--markdown``. The errors are th
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,11 +24,14 @@ from opwire.difference.onnx_subject import OnnxSubject
 from opwire.level import FeatureLevel
 from opwire.onnx import Model, load
 from opwire.tensor import Array
+from opwire_service.devices.cpu import THREADS_VARIABLE
 from tests.onnx_models.networks import Network, networks
 
 from .doubles import evaluate
 
 _RUNS = 7
+
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m benchmarks networks", description=__doc__)
     parser.add_argument("names", nargs="*", help="networks, all by default")
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--processor-time", action="store_true", help="compare CPU time of one thread each")
     parser.add_argument("--quick", action="store_true", help="the smallest network")
     given = parser.parse_args(arguments)
     names = ["squeezenet"] if given.quick else given.names
@@ -56,11 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     line = "| {} | {} | {} | {} | {:.1f} | {:.1f} | {:.2f} | {} | {} |" if given.markdown else plain
     ratios = []
+    clock, threads = time.perf_counter, 0
+    if given.processor_time:
+        clock, threads = time.process_time, 1
+        os.environ[THREADS_VARIABLE] = "1"
     with opwire.local() as runner:
         for network, path in networks():
             if names and network.name not in names:
                 continue
-            row = _row(network, path, runner)
+            row = _row(network, path, runner, threads, clock)
             ratios.append(row.opwire / row.onnxruntime)
             times = row.opwire * 1e3, row.onnxruntime * 1e3, ratios[-1]
             errors = ("-", "-") if row.errors is None else map("{:.1e}".format, row.errors)
@@ -68,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"geometric mean of the ratios: {np.exp(np.mean(np.log(ratios))):.2f}")
 
 
-def _row(network: Network, path: Path, runner: Any) -> Row:
+def _row(network: Network, path: Path, runner: Any, threads: int, clock: Clock) -> Row:
     began = time.perf_counter()
     model = load(path, dimensions=network.dimensions)
     level = model.level
@@ -76,10 +85,10 @@ def _row(network: Network, path: Path, runner: Any) -> Row:
     inputs = drawn(model, network)
     exact = model.run(inputs, runner=runner)
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
+    options.log_severity_level, options.intra_op_num_threads = 4, threads
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     theirs = dict(zip((each.name for each in session.get_outputs()), session.run(None, inputs), strict=True))
-    own, other = _least(lambda: model.run(inputs, runner=runner), lambda: session.run(None, inputs))
+    own, other = _least(clock, lambda: model.run(inputs, runner=runner), lambda: session.run(None, inputs))
     return Row(
         network.name,
         level,
@@ -121,12 +130,12 @@ def error(one: Array, other: Array) -> float:
     return float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max(initial=0)) / largest
 
 
-def _least(*sides: Callable[[], Mapping[str, Any] | list[Any]]) -> list[float]:
+def _least(clock: Clock, *sides: Callable[[], Mapping[str, Any] | list[Any]]) -> list[float]:
     """Returns the least time of each side; they take turns."""
     times: list[list[float]] = [[] for _ in sides]
     for _ in range(_RUNS):
         for run, its in zip(sides, times, strict=True):
-            began = time.perf_counter()
+            began = clock()
             run()
-            its.append(time.perf_counter() - began)
+            its.append(clock() - began)
     return [min(its) for its in times]

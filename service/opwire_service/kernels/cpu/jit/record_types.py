@@ -26,7 +26,7 @@ class RecordType(types.Type):
         self.record = record
         super().__init__(f"{record.__module__}.{record.__qualname__}")
 
-    def can_convert_to(self, context: Any, other: Any) -> Any:
+    def can_convert_to(self, typingctx: Any, other: Any) -> Any:
         return conversion.Conversion.safe if other == ADDRESS else None
 
 

@@ -12,6 +12,9 @@ Python writes ``Geometry(count=3, kept=loops)``. A kernel whose parameter is ann
 ``geometry.kept[i].size``, one load from a fixed place. Each number takes eight bytes; those not written are 0.
 """
 
+# All plain names are left to fields.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import struct

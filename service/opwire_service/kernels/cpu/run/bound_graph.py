@@ -6,6 +6,7 @@ import ctypes
 from collections import OrderedDict
 from dataclasses import replace
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -118,5 +119,5 @@ def _address(array: Array) -> int:
 def _borrowed(array: Array) -> Array:
     """Returns a view of the memory of an array that does not keep it alive."""
     extent = array.itemsize + sum((size - 1) * step for size, step in zip(array.shape, array.strides, strict=True))
-    memory = (ctypes.c_char * extent).from_address(_address(array))
+    memory: Any = (ctypes.c_char * extent).from_address(_address(array))
     return np.ndarray(array.shape, array.dtype, memory, 0, array.strides)

@@ -262,7 +262,7 @@ def _job(plan: Plan, card: Card, *, sums: bool) -> CudaJob:
     return CudaRunningJob(on_card(plan), card, sums=sums)
 
 
-JOBS: dict[str, Callable[[Plan, int], CudaJob]] = {
+JOBS: dict[str, Callable[[Plan, Card], CudaJob]] = {
     "CUMULATIVE_SUMMATION": partial(_job, sums=True),
     "CUMULATIVE_PRODUCT": partial(_job, sums=False),
 }

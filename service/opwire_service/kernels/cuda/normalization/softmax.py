@@ -57,6 +57,6 @@ def job(plan: Plan, card: Card, *, kernels: RowKernels) -> NormalizationJob:
 
 _FORMS = {"SOFTMAX": SINGLES, "LOG_SOFTMAX": _kernels(logarithm=True), "HARDMAX": HARDMAX}
 
-JOBS: dict[str, Callable[[Plan, int], NormalizationJob]] = {
+JOBS: dict[str, Callable[[Plan, Card], NormalizationJob]] = {
     f"ACTIVATION_{name}{form}": partial(job, kernels=kernels) for name, kernels in _FORMS.items() for form in ("", "1")
 }

@@ -8,7 +8,8 @@ floating point.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import copysign
 
 _UNARY = """
     negate absolute sign not_ bit_not bit_count ceil floor truncate round_even round_away sqrt exp expm1 log log1p
@@ -73,9 +74,13 @@ class InputElement(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Expression):
-    """A number."""
+    """A number. Those of different sign are different, zeros included."""
 
     value: float
+    is_negative: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_negative", copysign(1.0, self.value) < 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,4 +331,4 @@ def test_a_call_takes_little_longer_than_its_kernel(name):
     given = dict.fromkeys(plan.inputs, x)
     outputs = {tensor: desc.allocate()[1] for tensor, desc in plan.outputs.items()}
     kernel = partial(device.run, plan, given, outputs, lambda: False)
-    assert least_microseconds(method) < 100 + least_microseconds(kernel)
+    assert least_microseconds(method) < 150 + least_microseconds(kernel)

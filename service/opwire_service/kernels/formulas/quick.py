@@ -264,7 +264,8 @@ def acosh(v: Writer, x: Number) -> Number:
     """Like ``asinh``; the difference is exact close to 1."""
     above = v.subtract(x, v.number(1))
     root = v.root(v.multiply(above, v.add(x, v.number(1))))
-    above = v.choose(v.compare("<", x, v.number(1)), v.number(math.nan), v.add(above, root))
+    above = v.choose(v.compare("<", x, v.number(math.inf)), v.add(above, root), x)
+    above = v.choose(v.compare("<", x, v.number(1)), v.number(math.nan), above)
     return _log_of_1_plus(v, above)
 
 

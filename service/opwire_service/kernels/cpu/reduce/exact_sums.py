@@ -91,9 +91,11 @@ def settle(zero: float, source: int, target: int, states: int, geometry: FloatRe
         return
     high, low, error = _compensated(zero, source, geometry)
     decided, bits = rounded(high, low, error, count, function, zero)
-    if not decided:
-        memory = np.empty(LIMBS, np.int64)
-        high, low = _exact(zero, source, geometry, address_of(memory))
-        _, bits = rounded(high, low, 0.0, count, function, zero)
-        memory[0] = 0  # keeps the buffer alive until here
+    if decided:
+        put(target, 0, bits, zero)
+        return
+    memory = np.empty(LIMBS, np.int64)
+    high, low = _exact(zero, source, geometry, address_of(memory))
+    _, bits = rounded(high, low, 0.0, count, function, zero)
     put(target, 0, bits, zero)
+    memory[0] = 0  # keeps the buffer alive until here

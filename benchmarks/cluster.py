@@ -55,6 +55,7 @@ _CLIENTS, _ROUNDS, _TIMES = 16, 4, 1.8
 """For two GPUs: clients, turns, and the least speedup."""
 
 _SETTLING, _SECONDS = 1.0, 8.0
+"""Seconds before answers are counted, and while they are."""
 
 Ask = Callable[[], bytes]
 Request = tuple[Any, Mapping[str, Any]]

@@ -45,6 +45,6 @@ def of_tensors(cell: Cell, inputs: list[Any]) -> Call | None:
         made = Call(lambda: function(*inputs))
     try:
         made.run()
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, NotImplementedError):  # PyTorch lacks the function for this type
         return None
     return made

@@ -13,17 +13,19 @@ import numpy as np
 import pytest
 
 from opwire.tensor import DataType
-from opwire_service.kernels.cuda.job import Card
+from opwire_service.kernels.cuda.job import Card, Program
 from opwire_service.kernels.cuda.products.remainders import (
     COUNTS,
     DEEPEST,
     LIMB_BITS,
     LIMBS,
     MODULI,
+    RemainderLaunching,
     source,
     suits,
+    tiling_of,
 )
-from opwire_service.kernels.cuda.products.tiles import NOWHERE, BatchedProduct
+from opwire_service.kernels.cuda.products.tiles import NOWHERE, BatchedProduct, Strides
 
 ROUNDING = np.float32(1.5 * 2**23)
 """As in the kernels: adding it rounds a float to an integer."""
@@ -138,3 +140,12 @@ def test_remainders_are_used_where_they_are_faster(size, float64_ratio, is_suita
     products = BatchedProduct(1, 1, size, size, size, NOWHERE, NOWHERE, NOWHERE, NOWHERE)
     assert suits(products, DataType.FLOAT32, Card(132, float64_ratio)) == is_suitable
     assert not suits(replace(products, depth=DEEPEST + 1), DataType.FLOAT32, Card(132, float64_ratio))
+
+
+@pytest.mark.parametrize("depth", [DEEPEST // 2, DEEPEST // 2 + 1, DEEPEST])
+def test_a_tile_takes_at_most_3_gib(depth):
+    across = Strides(0, 0, 1, 2**15)  # copied a second time
+    products = BatchedProduct(1, 1, 2**15, 2**15, depth, across, across, NOWHERE, NOWHERE)
+    program = Program((), ())
+    launching = RemainderLaunching(program, {}, 132, DataType.FLOAT32)
+    assert launching.scratch(products, tiling_of(products)).size <= 3 * 2**30

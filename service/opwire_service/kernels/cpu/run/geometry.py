@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from ...layout import Loop, ReductionLayout
 from ..jit.compiler import inlined, inner
-from ..jit.element import ADDRESS, INT64, intrinsic, pointer_to
+from ..jit.element import ADDRESS, intrinsic
 from ..jit.records import Record, Row, rows
 from .walk import split
 
@@ -108,16 +108,6 @@ def encode(kind: type[R], layout: ReductionLayout, column: Loop | None, segment:
         geometry.columns, geometry.column_step, geometry.column_target = column
         geometry.tile, geometry.tiles = tile, -(-column.size // tile)
     return geometry
-
-
-@intrinsic
-def at(typing: Any, geometry: Any, slot: Any) -> tuple[Any, Callable[..., Any]]:
-    """Returns the value of a slot."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(builder.gep(pointer_to(builder, args[0], ir.IntType(64)), [args[1]]))
-
-    return INT64(ADDRESS, ADDRESS), code
 
 
 @inner

@@ -82,7 +82,7 @@ class Pool:
         self.threads = threads
         self.scratch: Scratch | None = None
         self._tickets: SimpleQueue[_SharedWork | None] = SimpleQueue()
-        self._memory = (ctypes.c_int64 * (sharing.EARS + sharing.EAR * threads))()
+        self._memory = (ctypes.c_int64 * (sharing.MAILBOXES + sharing.MAILBOX * threads))()
         self._address = ctypes.addressof(self._memory)
         self._helpers = [
             threading.Thread(target=self._serve, args=(i,), name=f"opwire-cpu-{i + 1}", daemon=True)

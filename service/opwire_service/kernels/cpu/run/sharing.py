@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from ..jit.atomics import call, exchange, fetch_add, pause, peek, replace
 from ..jit.compiler import Kernel, inner, kernel
-from ..jit.element import INT64, float32, int64, store
-from .geometry import at
+from ..jit.element import INT64, float32, int64, load, store
 
 # Slots of a work record, in int64. Slots that threads write have cache lines of their own.
 FUNCTION, IS_FLOAT, SOURCE, TARGET, STATES, GEOMETRY, UNITS, GRAIN, PARTIES, PART = range(10)
@@ -18,9 +17,9 @@ FAILED, TAKEN, OFFERED = 16, 17, 18  # whether a kernel failed, all units are ta
 HELPERS = 32  # number of threads taking part, except the leader
 NEXT, APART = 48, 16  # units taken from each party's part
 
-# Slots of a pool's memory: whether helpers should stop polling and fetch a ticket, and each helper's mailbox ("ear").
-TICKETS, EARS = 0, 16
-EAR = 16
+# Slots of a pool's memory: whether helpers should stop polling and fetch a ticket, and each helper's mailbox.
+TICKETS, MAILBOXES = 0, 16
+MAILBOX = 16
 LISTENING = 1
 
 
@@ -30,7 +29,8 @@ def _take(record: int, own: int, pieces: int) -> bool:
 
     Each party starts with its own contiguous part, for sequential reads, then takes what the others have left.
     """
-    units, grain, parties, part = at(record, UNITS), at(record, GRAIN), at(record, PARTIES), at(record, PART)
+    units, grain = load(record, UNITS, 0), load(record, GRAIN, 0)
+    parties, part = load(record, PARTIES, 0), load(record, PART, 0)
     done = 0
     for i in range(parties):
         party = (own + i) % parties
@@ -50,9 +50,9 @@ def _take(record: int, own: int, pieces: int) -> bool:
 @inner
 def _fails(record: int, begin: int, end: int) -> bool:
     """Runs a range of units; returns whether the kernel failed."""
-    function, geometry = at(record, FUNCTION), at(record, GEOMETRY)
-    source, target, states = at(record, SOURCE), at(record, TARGET), at(record, STATES)
-    if at(record, IS_FLOAT):
+    function, geometry = load(record, FUNCTION, 0), load(record, GEOMETRY, 0)
+    source, target, states = load(record, SOURCE, 0), load(record, TARGET, 0), load(record, STATES, 0)
+    if load(record, IS_FLOAT, 0):
         return call(function, float32(0), source, target, states, geometry, begin, end)
     return call(function, int64(0), source, target, states, geometry, begin, end)
 
@@ -60,11 +60,11 @@ def _fails(record: int, begin: int, end: int) -> bool:
 @inner
 def _offer(record: int, memory: int, helpers: int) -> bool:
     """Offers work to the helpers that are polling; returns whether they are enough."""
-    wanted, offered = at(record, PARTIES) - 1, 0
+    wanted, offered = load(record, PARTIES, 0) - 1, 0
     for i in range(helpers):
         if offered < wanted:
             fetch_add(record, HELPERS, 1)
-            if replace(memory, EARS + EAR * i, LISTENING, record):
+            if replace(memory, MAILBOXES + MAILBOX * i, LISTENING, record):
                 offered += 1
             else:
                 fetch_add(record, HELPERS, -1)
@@ -85,7 +85,7 @@ def _lead(record: int, pieces: int, pauses: int) -> None:
 @kernel
 def start(zero: int, record: int, memory: int, helpers: int, pieces: int, pauses: int, _e: int) -> None:
     """Resets a work record, offers it to polling helpers, and leads it if they are enough."""
-    for party in range(at(record, PARTIES)):
+    for party in range(load(record, PARTIES, 0)):
         store(record, NEXT + APART * party, 0)
     store(record, TAKEN, 0)
     store(record, FAILED, 0)
@@ -105,22 +105,22 @@ def serve(zero: int, record: int, memory: int, helper: int, pauses: int, _b: int
     if record:
         fetch_add(record, HELPERS, 1)
     else:
-        record = _listen(memory, EARS + EAR * helper, pauses)
+        record = _listen(memory, MAILBOXES + MAILBOX * helper, pauses)
     while record:
         _take(record, helper + 1, 1 << 62)
         fetch_add(record, HELPERS, -1)
-        record = _listen(memory, EARS + EAR * helper, pauses)
+        record = _listen(memory, MAILBOXES + MAILBOX * helper, pauses)
 
 
 @inner
-def _listen(memory: int, ear: int, pauses: int) -> int:
+def _listen(memory: int, mailbox: int, pauses: int) -> int:
     """Polls for work; returns its record, or 0 if none is offered in time."""
-    exchange(memory, ear, LISTENING)
+    exchange(memory, mailbox, LISTENING)
     for _ in range(pauses):
-        if peek(memory, ear) != LISTENING or peek(memory, TICKETS):
+        if peek(memory, mailbox) != LISTENING or peek(memory, TICKETS):
             break
         pause()
-    given = exchange(memory, ear, 0)
+    given = exchange(memory, mailbox, 0)
     return 0 if given == LISTENING else given
 
 

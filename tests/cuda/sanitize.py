@@ -66,9 +66,9 @@ LARGE: dict[str, Layout] = {
     "middle": ([4, 128, 129], [1], None),
     "transposed": ([304, 220], [1], [1, 304]),
 }
-"""Reductions with a fast pass and one that repairs its results, for functions that have both."""
+"""Reductions with a fast pass and one that settles its results, for functions that have both."""
 
-OPEN: dict[tuple[str, str], tuple[list[float], float | None]] = {
+UNDECIDED: dict[tuple[str, str], tuple[list[float], float | None]] = {
     ("L2", "FLOAT32"): ([1, 2.0**-12, 2.0**-12, 2.0**-24], 0),
     ("L2", "FLOAT16"): ([1, 2.0**-5, 2.0**-11], 0),
     ("SUM_SQUARE", "FLOAT32"): ([4096, 1], 0),
@@ -303,10 +303,10 @@ def cases() -> Iterator[Case]:
 
     for function, data_type, layout in itertools.product(FUNCTIONS, DATA_TYPES, SMALL.values()):
         yield from any_bytes(reduction(function, data_type, layout))
-    for (function, data_type), layout in itertools.product(OPEN, LARGE.values()):
+    for (function, data_type), layout in itertools.product(UNDECIDED, LARGE.values()):
         for plan in reduction(function, data_type, layout):
             yield from any_bytes([plan])
-            yield plan, undecided_input(plan, *OPEN[function, data_type])
+            yield plan, undecided_input(plan, *UNDECIDED[function, data_type])
     for data_type, row in itertools.product(DATA_TYPES, POOLINGS.values()):
         yield from any_bytes(pooling(row, data_type, "MAX_POOLING2"))
     for operator in ("MAX_POOLING", "MAX_POOLING1"):

@@ -206,7 +206,7 @@ OPEN: dict[tuple[str, Any, str], tuple[list[float], float, float]] = {
 
 @pytest.mark.parametrize(("sizes", "axes"), ROWS)
 @pytest.mark.parametrize("case", OPEN, ids=lambda case: f"{case[0]}-{case[1].__name__}-{case[2]}")
-def test_results_the_fast_pass_cannot_round_are_repaired(cuda, case, sizes, axes):
+def test_results_the_fast_pass_cannot_round_are_settled(cuda, case, sizes, axes):
     (function, dtype, _), (values, rest, right) = case, OPEN[case]
     array = with_scattered(sizes, axes, values, rest, dtype)
     plan = plan_of(array, function, axes)

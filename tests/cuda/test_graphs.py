@@ -109,7 +109,7 @@ def test_fused_chains_match_their_operators_run_one_by_one(cuda, operators, coun
 
 
 @pytest.mark.parametrize("most", [41, 2001], ids=["few", "many"])
-def test_elements_the_card_cannot_round_are_repaired_before_they_are_read(cuda, reference, most):
+def test_elements_the_card_cannot_round_are_settled_before_they_are_read(cuda, reference, most):
     """1.5 times a small odd multiple of the least subnormal is a tie, and the exact result is just above it."""
     x = np.zeros(5000, np.float32)
     x[100 : 100 + most] = np.arange(-most, most, 2, dtype=np.float32) * np.float32(2.0**-149)
@@ -119,8 +119,8 @@ def test_elements_the_card_cannot_round_are_repaired_before_they_are_read(cuda, 
     mended: list[Any] = []
 
     class Watched(CudaDevice):
-        def _open_results(self, stage: Any, base: int, lane: Any, stop: Any) -> Any:
-            found = super()._open_results(stage, base, lane, stop)
+        def _undecided(self, stage: Any, base: int, lane: Any, stop: Any) -> Any:
+            found = super()._undecided(stage, base, lane, stop)
             mended.append(found)
             return found
 

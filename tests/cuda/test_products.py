@@ -42,7 +42,7 @@ def test_products_that_span_launches_are_correct(cuda):
 
 
 @pytest.mark.parametrize(("rows", "depth", "columns"), [(300, 5000, 4400), (4400, 3001, 300), (260, 700, 130)])
-def test_products_near_a_tie_are_recomputed(cuda, rows, depth, columns):
+def test_products_near_a_tie_are_settled(cuda, rows, depth, columns):
     # Sums of these integers are exact in float64 in any order, and many are close to a float32 tie.
     chosen = np.random.default_rng(2)
     a, b = (chosen.integers(-(2**19), 2**19, shape).astype(np.float64) for shape in ((rows, depth), (depth, columns)))
@@ -51,7 +51,7 @@ def test_products_near_a_tie_are_recomputed(cuda, rows, depth, columns):
 
 
 @pytest.mark.parametrize("transposed", list(itertools.product((False, True), repeat=2)), ids=str)
-def test_products_by_remainders_near_a_tie_are_recomputed(cuda, transposed):
+def test_products_by_remainders_near_a_tie_are_settled(cuda, transposed):
     # As above; the sums of the remainders themselves leave nothing open.
     chosen = np.random.default_rng(4)
     a, b = (chosen.integers(-(2**19), 2**19, shape).astype(np.float64) for shape in ((2700, 2601), (2601, 2750)))
@@ -102,7 +102,7 @@ def test_products_by_remainders_of_infinities_and_nan_follow_ieee_754(cuda):
 
 
 @pytest.mark.parametrize("transposed", list(itertools.product((False, True), repeat=2)), ids=str)
-def test_batched_products_near_a_tie_are_recomputed(cuda, transposed):
+def test_batched_products_near_a_tie_are_settled(cuda, transposed):
     # Each operand is contiguous along the depth or across it, and has an infinity.
     chosen = np.random.default_rng(3)
     sizes = (1, 3, 203, 3001), (1, 3, 3001, 310), (1, 3, 203, 310)

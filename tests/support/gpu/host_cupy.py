@@ -1,4 +1,4 @@
-"""A fake CuPy: card memory is host memory, streams run synchronously, and kernels certify no result.
+"""A fake CuPy: card memory is host memory, streams run synchronously, and kernels leave every result undecided.
 
 The host therefore computes every result that a card may leave to it, and the device code around the kernels can be
 tested without a card.
@@ -109,11 +109,11 @@ class Module:
     """A compiled program.
 
     Attributes:
-        open_places: Indices of the results that its kernels leave open; None for all.
+        undecided: Indices of the results that its kernels leave undecided; None for all.
         launches: Number of launches, of all modules.
     """
 
-    open_places: list[int] | None = None
+    undecided: list[int] | None = None
     launches = 0
 
     def load(self, binary: bytes) -> None:
@@ -126,10 +126,10 @@ class Module:
         Module.launches += 1
         (parameter,) = parameters
         structure = parameter.base  # the struct that the bytes belong to
-        if structure is None or "uncertain" not in (structure.dtype.names or ()) or not structure["uncertain"][0]:
+        if structure is None or "undecided" not in (structure.dtype.names or ()) or not structure["undecided"][0]:
             return
-        address = int(structure["uncertain"][0])
-        places = Module.open_places
+        address = int(structure["undecided"][0])
+        places = Module.undecided
         listed = np.array(
             [len(places), 0, *(each for place in places for each in (place, 0))]
             if places is not None

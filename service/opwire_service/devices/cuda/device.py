@@ -39,7 +39,7 @@ MEMORY_SHARE = 0.8
 """Share of the card's free memory used as the default budget."""
 
 MAX_SINGLE_RESULTS = 64
-"""Maximum number of element-wise results that the host recomputes from single elements instead of whole tensors."""
+"""Maximum number of element-wise results that the host settles from single elements instead of whole tensors."""
 
 COMPILERS = 4
 """Number of programs compiled concurrently."""
@@ -50,8 +50,8 @@ _SHORT_LAUNCH = 0.1
 """Weight of a launch that takes a small fraction of a millisecond, relative to others."""
 
 
-class OpenResults(NamedTuple):
-    """Positions of results that the card could not determine, in the form of ``CudaJob.recompute``; None means all."""
+class Undecided(NamedTuple):
+    """Positions of results that the card left undecided, in the form of ``CudaJob.settle``; None means all."""
 
     places: Array | None
 
@@ -133,7 +133,7 @@ class CudaDevice(Device):
         return self._prepared.of(plan).size
 
     def scratch_bytes(self, plan: Plan) -> int:
-        """See ``Device.scratch_bytes``. Between steps of a graph, the host recomputes what the card left open."""
+        """See ``Device.scratch_bytes``. Between steps of a graph, the host settles what the card left undecided."""
         if plan.operator is not GRAPH:
             return 0
         return max(stage.host_bytes for stage in self._prepared.of(plan).stages)
@@ -182,14 +182,14 @@ class CudaDevice(Device):
             for name, target in landings.items():
                 lane.download(base + prepared.outputs[name], target, stop)
             if not prepared.is_graph:
-                self._recompute(prepared.stages[0], base, plan, inputs, landings, lane, stop)
+                self._settle(prepared.stages[0], base, plan, inputs, landings, lane, stop)
         for name, desc in plan.outputs.items():
             packed = device_desc(desc)
             if packed is not desc:
                 desc.put(packed.elements(packed.view(landings[name])), outputs[name])
 
     def _launch(self, prepared: PreparedPlan, base: int, lane: Lane, stop: Stop) -> None:
-        """Enqueues all stages of a plan; in a graph, each stage's open results are completed before the next one."""
+        """Enqueues all stages of a plan; in a graph, each stage's undecided results are settled before the next one."""
         begin, size = prepared.zeroed
         if size:
             self._runtime.memsetAsync(base + begin, 0, size, lane.stream.ptr)
@@ -197,13 +197,13 @@ class CudaDevice(Device):
         for stage in prepared.stages:
             self.enqueue(stage.job, stage.room.at(base), lane.stream, stop, pace)
             if prepared.is_graph:
-                self._recompute_step(stage, base, lane, stop)
+                self._settle_step(stage, base, lane, stop)
 
     def enqueue(self, job: CudaJob, memory: CudaMemory, stream: Any, stop: Stop, pace: Pace | None = None) -> None:
         """Enqueues the launches of a job on a stream, staying only a few launches ahead of it."""
         pace = pace or Pace(stream)
-        if job.state_bytes or job.uncertain_bytes:  # the counter of uncertain results directly follows the state
-            counter = 8 if job.uncertain_bytes else 0
+        if job.state_bytes or job.undecided_bytes:  # the counter of undecided results directly follows the state
+            counter = 8 if job.undecided_bytes else 0
             self._runtime.memsetAsync(memory.state, 0, aligned(job.state_bytes) + counter, stream.ptr)
         for launch in job.launches(memory):
             if isinstance(launch, MatrixProduct):
@@ -226,7 +226,7 @@ class CudaDevice(Device):
             finally:
                 self._streams.put(stream)
 
-    def _recompute(
+    def _settle(
         self,
         stage: Stage,
         base: int,
@@ -236,17 +236,17 @@ class CudaDevice(Device):
         lane: Lane,
         stop: Stop,
     ) -> None:
-        """Computes the results that the card left open, in the downloaded outputs."""
-        left = self._open_results(stage, base, lane, stop)
+        """Settles the results that the card left undecided, in the downloaded outputs."""
+        left = self._undecided(stage, base, lane, stop)
         if left is None:
             return
         arrays = {name: given.array() if isinstance(given, EncodedTensor) else given for name, given in inputs.items()}
         sources = {name: bytes_of(arrays[name], desc) for name, desc in plan.inputs.items()}
-        stage.job.recompute(left.places, _typed(sources, stage.inputs), _typed(landings, stage.outputs), stop)
+        stage.job.settle(left.places, _typed(sources, stage.inputs), _typed(landings, stage.outputs), stop)
 
-    def _recompute_step(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> None:
-        """Computes the results that the card left open in a step of a graph and uploads them, for later steps."""
-        left = self._open_results(stage, base, lane, stop)
+    def _settle_step(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> None:
+        """Settles the results that the card left undecided in a step of a graph and uploads them, for later steps."""
+        left = self._undecided(stage, base, lane, stop)
         if left is None:
             return
         if (
@@ -254,7 +254,7 @@ class CudaDevice(Device):
             and left.places is not None
             and len(left.places) <= MAX_SINGLE_RESULTS
         ):
-            _recompute_elements(stage, stage.job, base, left.places[:, 0].astype(np.int64), lane, stop)
+            _settle_elements(stage, stage.job, base, left.places[:, 0].astype(np.int64), lane, stop)
             return
         inputs, outputs = (
             {name: np.empty(desc.data_size_in_bytes, np.uint8) for name, desc in descs.items()}
@@ -263,23 +263,23 @@ class CudaDevice(Device):
         for arrays, offsets in ((inputs, stage.room.inputs), (outputs, stage.room.outputs)):
             for name, array in arrays.items():
                 lane.download(base + offsets[name], array, stop)
-        stage.job.recompute(left.places, _typed(inputs, stage.inputs), _typed(outputs, stage.outputs), stop)
+        stage.job.settle(left.places, _typed(inputs, stage.inputs), _typed(outputs, stage.outputs), stop)
         for name, array in outputs.items():
             lane.upload(array, stage.outputs[name], base + stage.room.outputs[name], stop)
 
-    def _open_results(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> OpenResults | None:
-        """Returns the results that a stage left open, or None if there are none."""
-        job, uncertain = stage.job, base + stage.room.uncertain
-        if not job.uncertain_bytes:
+    def _undecided(self, stage: Stage, base: int, lane: Lane, stop: Stop) -> Undecided | None:
+        """Returns the undecided results of a stage, or None if there are none."""
+        job, undecided = stage.job, base + stage.room.undecided
+        if not job.undecided_bytes:
             return None
         counted = np.zeros(8, np.uint8)
-        lane.download(uncertain, counted, stop)
+        lane.download(undecided, counted, stop)
         count = int(counted.view("<u4")[0])
-        if 8 + 8 * count > job.uncertain_bytes:
-            return OpenResults(None)
+        if 8 + 8 * count > job.undecided_bytes:
+            return Undecided(None)
         listed = np.empty(8 * count, np.uint8)
-        lane.download(uncertain + 8, listed, stop)
-        return OpenResults(listed.view("<u4").reshape(count, 2)) if count else None
+        lane.download(undecided + 8, listed, stop)
+        return Undecided(listed.view("<u4").reshape(count, 2)) if count else None
 
     def _failed(self, error: Exception) -> UnavailableError:
         """Returns the error for a request after a CUDA failure, and checks whether the card still works."""
@@ -332,8 +332,8 @@ def _synchronized(stream: Any) -> Generator[None]:
         stream.synchronize()
 
 
-def _recompute_elements(stage: Stage, job: CudaElementsJob, base: int, places: Array, lane: Lane, stop: Stop) -> None:
-    """Recomputes a few element-wise results on the host, from the elements they depend on."""
+def _settle_elements(stage: Stage, job: CudaElementsJob, base: int, places: Array, lane: Lane, stop: Stop) -> None:
+    """Settles a few element-wise results on the host, from the elements they depend on."""
     taken = {}
     for name, offsets in job.offsets(places).items():
         dtype = stage.inputs[name].data_type.dtype

@@ -22,7 +22,7 @@ class Room:
         inputs, outputs: offsets of its tensors.
         scratch: offset of its scratch memory.
         state: offset of its state, which is zeroed before a run.
-        uncertain: offset of the list of results that the card could not determine.
+        undecided: offset of the list of results that the card left undecided.
         size: end of all this.
     """
 
@@ -30,7 +30,7 @@ class Room:
     outputs: Mapping[str, int]
     scratch: int
     state: int
-    uncertain: int
+    undecided: int
     size: int
 
     @classmethod
@@ -42,8 +42,8 @@ class Room:
     def behind(cls, end: int, inputs: Mapping[str, int], outputs: Mapping[str, int], job: CudaJob) -> Room:
         """Lays out a job with its tensors somewhere before offset ``end``, and everything else after it."""
         state = end + aligned(job.scratch_bytes)
-        uncertain = state + aligned(job.state_bytes)
-        return cls(inputs, outputs, end, state, uncertain, uncertain + aligned(job.uncertain_bytes))
+        undecided = state + aligned(job.state_bytes)
+        return cls(inputs, outputs, end, state, undecided, undecided + aligned(job.undecided_bytes))
 
     def at(self, base: int) -> CudaMemory:
         return CudaMemory(
@@ -51,7 +51,7 @@ class Room:
             {name: base + offset for name, offset in self.outputs.items()},
             base + self.scratch,
             base + self.state,
-            base + self.uncertain,
+            base + self.undecided,
         )
 
 
@@ -68,7 +68,7 @@ class Stage:
     def host_bytes(self) -> int:
         """Host memory for recomputing results, in bytes: a copy of its tensors."""
         descs = (*self.inputs.values(), *self.outputs.values())
-        return sum(desc.data_size_in_bytes for desc in descs) if self.job.uncertain_bytes else 0
+        return sum(desc.data_size_in_bytes for desc in descs) if self.job.undecided_bytes else 0
 
 
 @dataclass(frozen=True, slots=True)

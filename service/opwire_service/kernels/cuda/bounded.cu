@@ -1,5 +1,5 @@
 // Formulas in double with a running error bound per value, for results that a common bound for all values leaves
-// uncertain. Exact operations add nothing to the bound, so that ties are told apart from values near one.
+// undecided. Exact operations add nothing to the bound, so that ties are told apart from values near one.
 
 const double UNIT = 0x1p-53;
 const double FUNCTION = 0x1p-49;  // exceeds the relative error of every CUDA function
@@ -113,7 +113,7 @@ static __device__ __forceinline__ Bounded bounded_floor_remainder(Bounded a, Bou
 
 static __device__ __forceinline__ Bounded bounded_power(Bounded x, Bounded y) {
     double value = pow(x.value, y.value);
-    if (y.error != 0) {  // of numbers that may not be positive, even whether the exponent is whole is open
+    if (y.error != 0) {  // of numbers that may not be positive, even whether the exponent is whole is undecided
         double change = fabs(y.value) * x.error / fabs(x.value) + fabs(log(fabs(x.value))) * y.error;
         bool is_small = x.value - x.error > 0 && isfinite(x.value) && isfinite(y.value) && change <= 0.01;
         return {value, is_small ? fabs(value) * (FUNCTION + 2 * change) + LEAST : UNKNOWN};
@@ -148,7 +148,7 @@ static __device__ __forceinline__ u64 rounded_bits(double x, f32) { return Forma
 static __device__ __forceinline__ u64 rounded_bits(double x, f16) { return Format<f16>::nearest(x); }
 template <class T> static __device__ __forceinline__ u64 rounded_bits(double x, T) { return bits_of(saturated<T>(x)); }
 
-// Rounds a number to T, or truncates it if T is an integer. Returns false if the result is uncertain.
+// Rounds a number to T, or truncates it if T is an integer. Returns false if the result is undecided.
 template <class T> static __device__ __forceinline__ bool settled(Bounded x, T &to) {
     of_bits(to, (typename Stored<T>::U)rounded_bits(x.value, to));
     if (x.error == 0) return true;

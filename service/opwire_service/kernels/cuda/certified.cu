@@ -1,4 +1,4 @@
-// Rounds real numbers that are known up to a relative error, and tells whether the result is certain.
+// Rounds real numbers that are known up to a relative error, and tells whether the result is settled.
 
 template <class T> struct Binary64;
 template <> struct Binary64<f32> { static const u32 least = 1023 - 125, range = 250; };
@@ -27,14 +27,14 @@ template <class T> static __device__ __forceinline__ bool certainly(double x, u3
 }
 
 // Branch-free variant, so that the statements of adjacent elements interleave. Also returns false for results that are
-// subnormal or nearly so, except 0, and for infinities unless they are certain. Beyond the range of FLOAT32 the low
+// subnormal or nearly so, except 0, and for infinities unless they are settled. Beyond the range of FLOAT32 the low
 // bits matter only at the overflow threshold; elsewhere they may cause a needless false.
-static __device__ __forceinline__ bool at_once(double x, u32 slack, bool is_infinity_certain, f32 &to) {
+static __device__ __forceinline__ bool at_once(double x, u32 slack, bool is_infinity_settled, f32 &to) {
     to = __double2float_rn(x);
     u32 above = (u32)__double2hiint(x) * 2 - (1023 - 125 << 21);
     bool is_small = above >= (u32)-(200 - 125 << 21);
     bool is_infinite = above == (0x7ff00000u << 1) - (1023 - 125 << 21);
-    return is_clear(x, slack, to) & !is_small & (is_infinity_certain | !is_infinite);
+    return is_clear(x, slack, to) & !is_small & (is_infinity_settled | !is_infinite);
 }
 
 // Variant from float to FLOAT16; one instruction rounds both ends.
@@ -45,9 +45,9 @@ static __device__ __forceinline__ bool certainly_half(float x, float reach, f16 
 }
 
 // Variant for adjacent elements times any factor in [least, most]; one instruction rounds two of them. Returns the bits
-// of the uncertain ones.
+// of the undecided ones.
 template <int COUNT>
-static __device__ __forceinline__ u32 open_halves(const float (&x)[COUNT], float least, float most, f16 (&to)[COUNT]) {
+static __device__ __forceinline__ u32 undecided_halves(const float (&x)[COUNT], float least, float most, f16 (&to)[COUNT]) {
     const int WORDS = (COUNT + 1) / 2;
     u32 unlike[WORDS], any = 0;
 #pragma unroll
@@ -58,10 +58,10 @@ static __device__ __forceinline__ u32 open_halves(const float (&x)[COUNT], float
         to[2 * i].bits = (u16)above;
         if (2 * i + 1 < COUNT) to[2 * i + 1].bits = (u16)(above >> 16);
     }
-    u32 open = 0;
+    u32 undecided = 0;
     if (any) {
 #pragma unroll
-        for (int k = 0; k < COUNT; ++k) open |= (u32)((unlike[k / 2] >> k % 2 * 16 & 0xffff) != 0) << k;
+        for (int k = 0; k < COUNT; ++k) undecided |= (u32)((unlike[k / 2] >> k % 2 * 16 & 0xffff) != 0) << k;
     }
-    return open;
+    return undecided;
 }

@@ -80,7 +80,7 @@ def element_source(
         ),
     ]
     texts = texts or [formula.source.text(number) for number, formula in enumerate(formulas)]
-    ways = (*_function("void begin_block()", at_first), *_way("quick", formulas), *_way("careful", formulas))
+    ways = (*_function("void begin_block()", at_first), *_way("quick", formulas), *_way("settle", formulas))
     return "\n".join(lines) + "\n" + "".join(texts) + "\n".join(ways) + "\n"
 
 
@@ -101,14 +101,14 @@ def _one(number: int, read: Read) -> str:
 
 
 def _way(name: str, formulas: Sequence[Formula]) -> list[str]:
-    """Returns a function that evaluates all formulas in order by one method, and returns whether all are certain."""
-    statements = ["bool certain = true"]
+    """Returns a function that evaluates all formulas in order by one method, and returns whether all are settled."""
+    statements = ["bool settled = true"]
     for number, formula in enumerate(formulas):
         operands = [f"z{~operand}" if operand < 0 else f"element.x{operand}" for operand in formula.operands]
         statements += [
             f"{formula.c_type} z{number}{{}}",
-            f"certain &= {name}_{number}({', '.join([*operands, f'z{number}'])})",
+            f"settled &= {name}_{number}({', '.join([*operands, f'z{number}'])})",
         ]
         if formula.target is not None:
             statements.append(f"result.y{formula.target} = z{number}")
-    return _function(f"bool {name}(const Element &element, Result &result)", [*statements, "return certain"])
+    return _function(f"bool {name}(const Element &element, Result &result)", [*statements, "return settled"])

@@ -9,10 +9,10 @@ const int GATHER = 3;  // any strides
 struct Task {
     const void *source[INPUTS];
     void *target[OUTPUTS];
-    u32 *uncertain;  // count, 0, then the places of the results to recompute, each with a 0
+    u32 *undecided;  // count, 0, then the places of the undecided results, each with a 0
     u32 first;       // place of the first element
     u32 count;
-    u32 room;  // for uncertain results
+    u32 room;  // for undecided results
     u32 unused;
     float channels[4];  // values of a source that is null
     Loops loops[INPUTS];

@@ -1,19 +1,19 @@
 // Elementwise formulas on contiguous outputs, LANES elements at once. Generated code reads and writes single elements
 // (Element, Result) and groups of LANES (Row, ResultRow). `quick` computes a result and returns false if it is
-// uncertain; `careful` is slower but nearly always certain; `begin_block` runs first in each block. A block has THREADS
+// undecided; `settle` is slower but nearly always settled; `begin_block` runs first in each block. A block has THREADS
 // threads, and at least BLOCKS blocks are resident per multiprocessor. A launch has threads for all elements, unless
 // GOES_ON, where blocks loop over them with a grid stride.
 
-// Computes one element the careful way, and lists it if it is still uncertain.
+// Computes one element exactly, and lists it if it is still undecided.
 static __device__ __noinline__ void alone(const Task &task, u32 place) {
     Element element;
     read(element, task, place);
     Result result;
-    if (!careful(element, result)) {
-        u32 i = atomicAdd(task.uncertain, 1u);
+    if (!settle(element, result)) {
+        u32 i = atomicAdd(task.undecided, 1u);
         if (i < task.room) {
-            task.uncertain[2 + 2 * i] = place;
-            task.uncertain[3 + 2 * i] = 0;
+            task.undecided[2 + 2 * i] = place;
+            task.undecided[3 + 2 * i] = 0;
         }
     }
     write(task, place, result);
@@ -31,9 +31,9 @@ static __device__ __forceinline__ void some(const Task &task, u32 begin, u32 ste
 #pragma unroll
     for (int n = 0; n < BATCH; ++n) {
         u32 place = begin + n * step;
-        u32 open = 0;
+        u32 undecided = 0;
         if (place + LANES > task.count) {
-            for (int k = 0; k < LANES; ++k) open |= (u32)(place + k < task.count) << k;
+            for (int k = 0; k < LANES; ++k) undecided |= (u32)(place + k < task.count) << k;
             place += task.first;
         } else {
             place += task.first;
@@ -48,9 +48,9 @@ static __device__ __forceinline__ void some(const Task &task, u32 begin, u32 ste
             write(task, place, results);
             if (are_settled) continue;
 #pragma unroll
-            for (int k = 0; k < LANES; ++k) open |= (u32)!settled[k] << k;
+            for (int k = 0; k < LANES; ++k) undecided |= (u32)!settled[k] << k;
         }
-        for (; open; open &= open - 1) alone(task, place + __ffs(open) - 1);
+        for (; undecided; undecided &= undecided - 1) alone(task, place + __ffs(undecided) - 1);
     }
 }
 

@@ -19,7 +19,7 @@ from ..formulas.formula import PlanFormula, formula_of
 from ..layout import Loop
 from .element_source import Formula, Read, element_source
 from .formula_source import FormulaSource, has_scale
-from .job import LOAD_BYTES, TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
+from .job import LOAD_BYTES, MOST_UNDECIDED, TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from .reduction import LOOPS, loops_parameter
 from .table_source import COPIES_TABLE, TABLE_BYTES, table_serves, table_source
 
@@ -40,9 +40,6 @@ TABLE_WORTH = 2**22
 LAUNCH_ELEMENTS = 2**28
 """Maximum elements per launch, so that it takes only a few milliseconds."""
 
-UNCERTAIN = 2**20
-"""Maximum number of uncertain results that the GPU lists; beyond it, all results are recomputed."""
-
 HOST_AT_ONCE = 2**15
 """Elements that the host computes between two calls of ``stop``."""
 
@@ -58,7 +55,7 @@ def _task(inputs: int, outputs: int) -> np.dtype[Any]:
         [
             ("source", "<u8", (inputs,)),
             ("target", "<u8", (outputs,)),
-            ("uncertain", "<u8"),
+            ("undecided", "<u8"),
             *((name, "<u4") for name in ("first", "count", "room", "unused")),
             ("channels", "<f4", (_CHANNELS,)),
             ("loops", LOOPS, (inputs,)),
@@ -158,7 +155,7 @@ class CudaElementsJob:
         self._count = target.element_count
         self._processors = processors
         self._has_table = self._is_worth_a_table()
-        self._is_certain = self._has_table or all(each.source.is_certain for each in formulas)
+        self._is_certain = self._has_table or all(each.source.is_always_settled for each in formulas)
 
     @property
     def gathers(self) -> bool:
@@ -193,7 +190,7 @@ class CudaElementsJob:
             text = table_source(source.formula.expression, source)
             generated = element_source(reads, self.formulas, [text], [COPIES_TABLE])
             return Program(("scalars", "floats", "loops", "table", "elements"), macros, generated, ("elementwise",))
-        sources = ("scalars", "floats", "wholes", "certified", "quick", "bounded", "loops", "elements")
+        sources = ("scalars", "floats", "integer_primitives", "certified", "quick", "bounded", "loops", "elements")
         return Program(sources, macros, element_source(reads, self.formulas), ("elementwise",))
 
     @property
@@ -216,12 +213,12 @@ class CudaElementsJob:
         return (self._program,)
 
     @property
-    def uncertain_bytes(self) -> int:
+    def undecided_bytes(self) -> int:
         return 0 if self._is_certain else 8 + 8 * self._room
 
     @property
     def _room(self) -> int:
-        return min(self._count, UNCERTAIN)
+        return min(self._count, MOST_UNDECIDED)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
@@ -232,7 +229,7 @@ class CudaElementsJob:
             if source.channels is not None:
                 task["channels"][: source.channels.size] = source.channels
         task["target"] = [memory.outputs[name] for name in self._targets]
-        task["uncertain"], task["room"] = memory.uncertain, self._room
+        task["undecided"], task["room"] = memory.undecided, self._room
         share = self._threads * self._batch * self._lanes
         for first in range(0, self._count, LAUNCH_ELEMENTS):
             part = whole.copy()
@@ -243,8 +240,8 @@ class CudaElementsJob:
                 blocks, shared = min(blocks, self._processors or blocks), TABLE_BYTES
             yield KernelLaunch(self._program, "compute", (blocks, 1), (self._threads, 1), part, shared)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the index of an output element in memory order, and 0."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.settle``; a place is the index of an output element in memory order, and 0."""
         if places is not None:
             self._write(places[:, 0].astype(np.int64), inputs, outputs, exactly, stop)
             return

@@ -28,15 +28,15 @@ ON_BITS = {
     "shift_right": "bits_right({0}, {1})",
 }
 
-WHOLES = {
+INTEGERS = {
     "not_": "!{0}",
     "and_": "{0} && {1}",
     "or_": "{0} || {1}",
     "xor": "!{0} != !{1}",
     "select": "{0} ? {1} : {2}",
-    SCALED: "scaled_whole({0}, {1}, {2})",
+    SCALED: "scaled_integer({0}, {1}, {2})",
 }
-"""The integer primitives that do not correspond by name to a function of ``wholes``."""
+"""The integer primitives that do not correspond by name to a function of ``integer_primitives``."""
 
 _MOVING = frozenset(("absolute", "negate"))
 
@@ -77,26 +77,26 @@ class FormulaSource:
         return cls(formula, tuple(sorted(tensors(formula.expression))))
 
     @property
-    def is_certain(self) -> bool:
+    def is_always_settled(self) -> bool:
         """Whether the GPU decides every element, leaving none to the host."""
         return not self._is_certified
 
     def text(self, number: int) -> str:
-        """Returns the functions ``quick_NUMBER`` and ``careful_NUMBER``, which take the elements and set the result."""
-        quick, careful = f"quick_{number}", f"careful_{number}"
+        """Returns the functions ``quick_NUMBER`` and ``settle_NUMBER``, which take the elements and set the result."""
+        quick, settle = f"quick_{number}", f"settle_{number}"
         if not self._is_certified:
             body = Body()
             body.lines.append(f"    result = {self._stored(self.formula.expression, body)};")
             body.lines.append("    return true;")
             arguments = ", ".join([*map(self._argument, self.names), "result"])
-            return self.function(quick, body.lines) + self.function(careful, [f"    return {quick}({arguments});"])
+            return self.function(quick, body.lines) + self.function(settle, [f"    return {quick}({arguments});"])
         numbers, at_first = quick_lines(self.formula, self.names, f"numbers_{number}")
         in_doubles = self._in_doubles()
         later = self._bounded_lines()
         if at_first and in_doubles:
             later = ["    {", *in_doubles[:-1], f"    if ({_returned(in_doubles)}) return true;", "    }", *later]
         first = at_first or in_doubles or ["    return false;"]
-        return numbers + self.function(quick, first) + self.function(careful, later)
+        return numbers + self.function(quick, first) + self.function(settle, later)
 
     @property
     def _is_certified(self) -> bool:
@@ -117,7 +117,7 @@ class FormulaSource:
         return isinstance(self.formula.expression, Operation) and self.formula.expression.primitive in ON_BITS
 
     def function(self, name: str, lines: list[str]) -> str:
-        """Returns a function from the formula's elements to its result that returns whether the result is certain."""
+        """Returns a function from the formula's elements to its result that returns whether the result is settled."""
         output = TYPES[self.formula.output]
         parameters = [f"{TYPES[self.formula.inputs[each]]} {self._argument(each)}" for each in self.names]
         head = f"static __device__ __forceinline__ bool {name}({', '.join([*parameters, f'{output} &result'])}) {{\n"
@@ -158,7 +158,7 @@ class FormulaSource:
     def _value(self, expression: Expression, body: Body) -> str:
         """Returns the value in the tensors' own type; FLOAT16 is widened to FLOAT32, which rounds equally well."""
         if not any(data_type.is_float for data_type in self.formula.inputs.values()):
-            return self._whole(expression, body)
+            return self._integer(expression, body)
         return self._float(expression, body)
 
     def _float(self, expression: Expression, body: Body) -> str:
@@ -181,31 +181,31 @@ class FormulaSource:
                 pass
         raise TypeError(expression)
 
-    def _whole(self, expression: Expression, body: Body) -> str:
-        key = "whole", expression
+    def _integer(self, expression: Expression, body: Body) -> str:
+        key = "integer", expression
         if key in body.names:
             return body.names[key]
         match expression:
             case InputElement(name):
                 return self._argument(name)
             case Constant(number):
-                return self._whole_constant(int(number))
+                return self._integer_constant(int(number))
             case Operation(primitive, operands) if primitive == SCALED:
                 (operand, *numbers) = operands
-                given = [self._whole(operand, body), *map(_single, numbers)]
-                return body.variable(*key, "auto", WHOLES[SCALED].format(*given))
+                given = [self._integer(operand, body), *map(_single, numbers)]
+                return body.variable(*key, "auto", INTEGERS[SCALED].format(*given))
             case Operation(primitive, operands):
-                given = [self._whole(operand, body) for operand in operands]
-                if primitive in WHOLES:
-                    value = WHOLES[primitive].format(*given)
+                given = [self._integer(operand, body) for operand in operands]
+                if primitive in INTEGERS:
+                    value = INTEGERS[primitive].format(*given)
                 else:
-                    value = f"whole_{primitive}({', '.join(given)})"
+                    value = f"integer_{primitive}({', '.join(given)})"
                 return body.variable(*key, "i32" if primitive in TRUTHS else "auto", value)
             case _:
                 pass
         raise TypeError(expression)
 
-    def _whole_constant(self, value: int) -> str:
+    def _integer_constant(self, value: int) -> str:
         data_type = self.formula.inputs[self.names[0]]
         least, greatest = integer_range(data_type)
         if least <= value <= greatest:
@@ -213,7 +213,7 @@ class FormulaSource:
         return f"(i64)({value}ll)"
 
     def _in_doubles(self) -> list[str]:
-        """Returns statements that evaluate the formula in double and check certainty; empty without an error bound."""
+        """Returns statements that evaluate the formula in double, rounding if settled; empty without an error bound."""
         formula = self.formula
         bound = error_bound(formula.expression, formula.inputs) if formula.output.is_float else None
         if bound is None:
@@ -222,10 +222,10 @@ class FormulaSource:
         value = self.double_value(formula.expression, body)
         reach = bound + 2 * BINARY64.unit
         slack = ceil(reach / BINARY64.unit) + 1
-        certain = f"certainly({value}, {slack}, {reach.hex()}, result)"
+        settled = f"certainly({value}, {slack}, {reach.hex()}, result)"
         if _has_infinity(formula.expression):
-            certain += f" && {value} == {value}"
-        return [*body.lines, f"    return {certain};"]
+            settled += f" && {value} == {value}"
+        return [*body.lines, f"    return {settled};"]
 
     def double_value(self, expression: Expression, body: Body) -> str:
         """Returns the value in double, adding its statements to the body."""
@@ -266,7 +266,7 @@ class FormulaSource:
             case Constant():
                 value = f"exactly({double(expression)})"
             case Operation(primitive, (InputElement(name), *numbers)) if primitive == SCALED:
-                scaled = WHOLES[SCALED].format(self._argument(name), *map(_single, numbers))
+                scaled = INTEGERS[SCALED].format(self._argument(name), *map(_single, numbers))
                 value = f"exactly((double){scaled})"
             case Operation("maximum", (Constant() as low, Operation("minimum", (limited, Constant() as high)))):
                 value = f"bounded_limited({self._bounded(limited, body)}, {double(low)}, {double(high)})"

@@ -1,4 +1,4 @@
-"""The requirements of a plan on a GPU: memory, kernel launches, and results that the host must recompute."""
+"""The requirements of a plan on a GPU: memory, kernel launches, and results that the host must settle."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ TYPES = {
 LOAD_BYTES = 16
 """Maximum number of bytes a thread loads at once."""
 
+MOST_UNDECIDED = 2**20
+"""Maximum number of undecided results that a GPU lists; if there are more, the host settles all results."""
 
 _SHORT_PRODUCT = 1 << 30
 """Number of multiplications that take a small fraction of a millisecond."""
@@ -148,14 +150,14 @@ class CudaMemory:
         inputs, outputs: by tensor name; outputs are laid out as ``device_desc`` says.
         scratch: ``CudaJob.scratch_bytes`` of memory.
         state: ``CudaJob.state_bytes`` of memory, initialized to 0.
-        uncertain: ``CudaJob.uncertain_bytes`` of memory, the first 8 bytes initialized to 0; see ``CudaJob.recompute``.
+        undecided: ``CudaJob.undecided_bytes`` of memory, the first 8 bytes initialized to 0; see ``CudaJob.settle``.
     """
 
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
     scratch: int
     state: int
-    uncertain: int
+    undecided: int
 
 
 class CudaJob(Protocol):
@@ -164,8 +166,8 @@ class CudaJob(Protocol):
     Attributes:
         programs: all programs that will be launched.
         scratch_bytes: memory for intermediate results.
-        state_bytes: memory for communication between blocks: which have finished, and which results must be recomputed.
-        uncertain_bytes: memory for the list of results that the GPU could not certify; 0 if it always can.
+        state_bytes: memory for communication between blocks: which have finished, and which results must be settled.
+        undecided_bytes: memory for the list of undecided results; 0 if there never are any.
     """
 
     @property
@@ -178,17 +180,17 @@ class CudaJob(Protocol):
     def state_bytes(self) -> int: ...
 
     @property
-    def uncertain_bytes(self) -> int: ...
+    def undecided_bytes(self) -> int: ...
 
     def launches(self, memory: CudaMemory) -> Iterator[Launch]:
         """Yields the launches in order, each at most about 10 ms of work."""
         ...
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Recomputes results on the host.
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """Settles results: computes them exactly on the host.
 
         Args:
-            places: the two numbers that the GPU listed for each uncertain result; None means all results.
+            places: the two numbers that the GPU listed for each undecided result; None means all results.
             inputs: the elements of each input's extent, 1-dimensional.
             outputs: the elements of each output, laid out as ``device_desc`` says; receives the results.
             stop: polled between pieces of work.

@@ -1,13 +1,10 @@
-"""The base of jobs with a single program that list the positions of results to recompute on the host."""
+"""The base of jobs with a single program that list the positions of results that the host must settle."""
 
 from __future__ import annotations
 
 from opwire.tensor import BufferTensorDesc
 
-from .job import Program
-
-UNCERTAIN = 2**20
-"""Maximum number of uncertain positions a GPU lists; if there are more, all results are recomputed."""
+from .job import MOST_UNDECIDED, Program
 
 
 class Listing:
@@ -24,9 +21,9 @@ class Listing:
         return (self._program,)
 
     @property
-    def uncertain_bytes(self) -> int:
+    def undecided_bytes(self) -> int:
         return 8 + 8 * self._room
 
     @property
     def _room(self) -> int:
-        return min(self._target.element_count, UNCERTAIN)
+        return min(self._target.element_count, MOST_UNDECIDED)

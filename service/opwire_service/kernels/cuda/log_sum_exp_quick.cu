@@ -1,5 +1,5 @@
 // ln of a sum of exponentials in float arithmetic, with an error bound of about 2**-23 for FLOAT32 and 2**-17 for
-// FLOAT16. The output is uncertain where the logarithm is too close to zero for that.
+// FLOAT16. The output is undecided where the logarithm is too close to zero for that.
 
 const float LOG2_E = 0x1.715476p+0f;
 
@@ -11,7 +11,7 @@ struct Accumulator {
     static const bool descending = false;
     static const bool UNORDERED = !HALF;
     static const i32 SPAN = 60;      // powers are at most 2**SPAN, and for FLOAT32 at least 2**-SPAN
-    static const u32 FARTHEST = 65536;  // larger magnitudes are left to the repair pass
+    static const u32 FARTHEST = 65536;  // larger magnitudes are left to the settling pass
     static __device__ void prepare() {}
 
     __device__ __forceinline__ const Accumulator &total() const { return *this; }

@@ -44,7 +44,7 @@ class Pooling:
 
     scratch_bytes = 0
     state_bytes = 0
-    uncertain_bytes = 0
+    undecided_bytes = 0
 
     def __init__(self, plan: Plan, card: Card) -> None:
         self._processors = card.processors
@@ -91,8 +91,8 @@ class Pooling:
             part["first"], part["outputs"] = first, count
             yield KernelLaunch(program, "pool_windows", (-(-count // block[1]), 1), block, part)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: no result is ever uncertain."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """Does nothing: no result is ever undecided."""
 
     def _parameter(self, memory: CudaMemory) -> Array:
         (task,) = whole = np.zeros(1, _POOLING)

@@ -55,9 +55,9 @@ struct Accumulator {
         double bound = !COMPENSATED ? 2 * steps * total : inexact || PASS == QUICK ? 4 * steps * steps * total : 0;
         double lower, upper = two_sum(total, rest, lower);
         u32 bits;
-        bool certain = round_to<Output>(bits, Quotient{upper, lower, 1.0}, bound);
+        bool settled = round_to<Output>(bits, Quotient{upper, lower, 1.0}, bound);
         output = F::make(bits | sign);
-        return certain;
+        return settled;
     }
 };
 

@@ -44,13 +44,13 @@ static __device__ __forceinline__ double quick_root(double x) {
 }
 
 // Rounds a number known within `slack` ULP, or a relative error of `reach`. Returns false if the result may be
-// ambiguous, or is infinite and infinities are not certain. A number far outside the elements' range stands for all
+// ambiguous, or is infinite and infinities are not settled. A number far outside the elements' range stands for all
 // beyond it.
-static __device__ __forceinline__ bool quickly(double x, u32 slack, double, bool is_infinity_certain, f32 &to) {
-    return at_once(x, slack, is_infinity_certain, to);
+static __device__ __forceinline__ bool quickly(double x, u32 slack, double, bool is_infinity_settled, f32 &to) {
+    return at_once(x, slack, is_infinity_settled, to);
 }
 // Goes through float: numbers beyond its range are 0 or infinite as FLOAT16, too.
-static __device__ __forceinline__ bool quickly(double x, u32, double reach, bool is_infinity_certain, f16 &to) {
+static __device__ __forceinline__ bool quickly(double x, u32, double reach, bool is_infinity_settled, f16 &to) {
     bool is_infinite = (u32)__double2hiint(x) << 1 == 0x7ff00000u << 1;
-    return certainly_half((float)x, (float)(reach + 0x1p-22), to) & (is_infinity_certain | !is_infinite);
+    return certainly_half((float)x, (float)(reach + 0x1p-22), to) & (is_infinity_settled | !is_infinite);
 }

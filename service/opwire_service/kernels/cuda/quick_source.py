@@ -284,8 +284,8 @@ def quick_lines(formula: PlanFormula, names: tuple[str, ...], numbers: str) -> t
     source = QuickSource(names, inputs, numbers)
     value = source.last(quick.guarded(expression, inputs))
     reach = bound + 2 * quick.POLYNOMIAL.unit
-    is_certain = str(quick.is_last_alone(expression)).lower()
-    settled = f"quickly({value}, {ceil(reach * 2.0**53) + 1}u, {reach.hex()}, {is_certain}, result)"
+    is_settled = str(quick.is_last_alone(expression)).lower()
+    settled = f"quickly({value}, {ceil(reach * 2.0**53) + 1}u, {reach.hex()}, {is_settled}, result)"
     lines = [*source.lines, f"    return {' & '.join((settled, *(f'!{each}' for each in source.undecided)))};"]
     return f"__constant__ double {numbers}[] = {{{', '.join(source.kept)}}};\n" if source.kept else "", lines
 

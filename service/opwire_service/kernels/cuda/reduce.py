@@ -52,9 +52,9 @@ INTEGERS: dict[ReduceFunction, tuple[str, str, int]] = {
 }
 """Maps a function to the term of an element x, the operation that combines two results, and the initial value."""
 
-CAREFUL_EXPONENTIALS = Tuning(row_blocks=2, column_blocks=2)
-CAREFUL_PRODUCT = Tuning(column_blocks=2)
-"""Tunings of the accumulators that repair what quick passes leave undecided; these need many registers."""
+SETTLING_EXPONENTIALS = Tuning(row_blocks=2, column_blocks=2)
+SETTLING_PRODUCT = Tuning(column_blocks=2)
+"""Tunings of the accumulators that settle what quick passes leave undecided; these need many registers."""
 
 TUNINGS: dict[tuple[str, DataType], Tuning] = {
     ("sums", DataType.FLOAT32): Tuning(),
@@ -88,19 +88,19 @@ def accumulator_of(function: ReduceFunction, data_type: DataType) -> Accumulator
     format_ = ("HALF", int(data_type is DataType.FLOAT16))
     if function is ReduceFunction.LOG_SUM_EXP:
         quick = Accumulator("log_sum_exp_quick", 16, (format_,), tuning=TUNINGS["log_sum_exp", data_type])
-        return Accumulator("log_sum_exp", 32, (), tuning=CAREFUL_EXPONENTIALS, quick=quick)
-    recompute = partial(_recompute, EXACT[function], exact.FORMATS[data_type])
+        return Accumulator("log_sum_exp", 32, (), tuning=SETTLING_EXPONENTIALS, quick=quick)
+    settle = partial(_settle, EXACT[function], exact.FORMATS[data_type])
     if function is ReduceFunction.MULTIPLY:
-        quick = Accumulator("product", 32, (format_,), recompute, tuning=TUNINGS["product", data_type])
-        return Accumulator("product", 32, (format_,), recompute, tuning=CAREFUL_PRODUCT, quick=quick)
+        quick = Accumulator("product", 32, (format_,), settle, tuning=TUNINGS["product", data_type])
+        return Accumulator("product", 32, (format_,), settle, tuning=SETTLING_PRODUCT, quick=quick)
     flags = tuple((name, int(name in SUMS[function])) for name in _SUM_MACROS)
     if "SQUARED" not in SUMS[function]:
-        return Accumulator("sums", 24, (format_, *flags), recompute, tuning=TUNINGS["sums", data_type])
-    careful = Accumulator("sums", 24, (format_, *flags), recompute)
-    return replace(careful, quick=replace(careful, tuning=TUNINGS["squares", data_type]))
+        return Accumulator("sums", 24, (format_, *flags), settle, tuning=TUNINGS["sums", data_type])
+    settling = Accumulator("sums", 24, (format_, *flags), settle)
+    return replace(settling, quick=replace(settling, tuning=TUNINGS["squares", data_type]))
 
 
-def _recompute(
+def _settle(
     compute: Callable[[exact.Chunks, exact.FloatFormat], exact.Float],
     to: exact.FloatFormat,
     elements: Array,

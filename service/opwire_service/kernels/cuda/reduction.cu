@@ -1,7 +1,7 @@
 // The loops of a reduction, around a Collector, which gathers the terms of a thread, and an Accumulator, which merges
 // them. LANES elements are loaded at once, with ROW_BATCH or COLUMN_BATCH loads in flight. The last block to finish of
-// those that share outputs merges their results. If PASS is QUICK, blocks with an uncertain output are marked, and the
-// same launch with PASS set to REPAIR recomputes those.
+// those that share outputs merges their results. If PASS is QUICK, blocks with an undecided output are marked, and the
+// same launch with PASS set to SETTLE settles those.
 
 const int THREADS = 256;
 
@@ -11,7 +11,7 @@ struct Task {
     const Input *source;
     Output *target;
     Accumulator *partial;  // by split, then output; unused without splits
-    u32 *uncertain;        // count, 0, then source and target offsets of the outputs to recompute
+    u32 *undecided;        // count, 0, then source and target offsets of the undecided outputs
     u32 *state;            // initially 0; unless PASS is ONLY: whether any block is marked, then a mark per block on x;
                            // with splits, then the number of finished splits per block along x
     Terms terms;
@@ -19,7 +19,7 @@ struct Task {
     u32 items;     // of the reduced loops: LANES terms each in `rows`, one in `columns`
     u32 stretch;   // items per split in `columns`
     u32 splits;
-    u32 room;      // for uncertain outputs
+    u32 room;      // for undecided outputs
     u32 share;     // single outputs per block, a power of two
     u32 blocks;    // along x, if each share has one
     u32 unused;
@@ -82,14 +82,14 @@ static __device__ __forceinline__ void add_loads(Terms &terms, const Lanes (&lan
 
 static __device__ void finish(const Task &task, const Accumulator &total, Place at, u32 block) {
     Output output;
-    bool certain = total.finish(output, task.source[at.source], task.terms);
-    if (!certain && PASS == QUICK) {
+    bool settled = total.finish(output, task.source[at.source], task.terms);
+    if (!settled && PASS == QUICK) {
         task.state[0] = task.state[1 + block] = 1;
-    } else if (!certain) {
-        u32 i = atomicAdd(task.uncertain, 1u);
+    } else if (!settled) {
+        u32 i = atomicAdd(task.undecided, 1u);
         if (i < task.room) {
-            task.uncertain[2 + 2 * i] = at.source;
-            task.uncertain[3 + 2 * i] = at.target;
+            task.undecided[2 + 2 * i] = at.source;
+            task.undecided[3 + 2 * i] = at.target;
         }
     }
     task.target[at.target] = output;
@@ -161,7 +161,7 @@ static __device__ __forceinline__ bool last_of_splits(const Task &task, u32 bloc
         u32 *finished = task.state + (PASS == ONLY ? 0 : 1 + task.blocks) + block;
         __threadfence();
         last = atomicAdd(finished, 1u) + 1 == task.splits;
-        if (last) *finished = 0;  // for the repair pass
+        if (last) *finished = 0;  // for the settling pass
         __threadfence();
     }
     __syncthreads();
@@ -289,9 +289,9 @@ static __device__ __forceinline__ void columns(const Task &task, u32 block) {
 }
 
 template <class Work> static __device__ __forceinline__ void for_blocks(const Task &task, Work work) {
-    if (PASS == REPAIR && !task.state[0]) return;
+    if (PASS == SETTLE && !task.state[0]) return;
     Accumulator::prepare();
-    if (PASS != REPAIR) return work(blockIdx.x);
+    if (PASS != SETTLE) return work(blockIdx.x);
     for (u32 block = blockIdx.x; block < task.blocks; block += gridDim.x)
         if (task.state[1 + block]) work(block);
 }

@@ -13,7 +13,7 @@ from opwire.tensor import Array, BufferTensorDesc
 
 from ...execution import Arrays, Stop
 from ..layout import Loop, ReductionLayout, coordinates, reduction_layout
-from .job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from .job import LOAD_BYTES, MOST_UNDECIDED, TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from .nests import division
 
 THREADS = 256
@@ -36,10 +36,7 @@ BLOCKS_PER_PROCESSOR = 4
 """Blocks that a multiprocessor can hold at 64 registers per thread, for which most kernels are compiled."""
 
 QUICK_FROM = 2**16
-"""Minimum number of elements that justify a quick pass followed by a repair pass."""
-
-UNCERTAIN = 2**20
-"""Maximum number of uncertain positions a GPU lists; if there are more, all results are recomputed."""
+"""Minimum number of elements that justify a quick pass followed by a settling pass."""
 
 _LOOP = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor", "shift1", "shift2")])
 LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
@@ -48,7 +45,7 @@ DOUBLE_LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (1
 
 TASK = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "partial", "uncertain", "state")),
+        *((name, "<u8") for name in ("source", "target", "partial", "undecided", "state")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms")),
         *((name, "<u4") for name in ("outputs", "items", "stretch", "splits", "room", "share", "blocks", "unused")),
@@ -59,7 +56,7 @@ TASK = np.dtype(
 
 _BYTES = np.dtype((np.void, TASK.itemsize))
 
-Recompute = Callable[[Array, Stop], Any]
+Settle = Callable[[Array, Stop], Any]
 """Returns the exact result for a view of the elements of one output."""
 
 
@@ -85,16 +82,16 @@ class Accumulator:
     """The computation of a reduction: a source that defines ``Accumulator``, its size, and its macros.
 
     Attributes:
-        recompute: the exact path for results that the kernel does not certify, or None if it always does.
+        settle: the exact path for results that the kernel does not certify, or None if it always does.
         ordered: whether the positions of the elements matter.
         tuning: resources of its threads.
-        quick: a faster accumulator that computes most results; the ones it cannot certify are repaired by this one.
+        quick: a faster accumulator that computes most results; the ones it cannot certify are settled by this one.
     """
 
     source: str
     size_in_bytes: int
     macros: tuple[tuple[str, str | int], ...]
-    recompute: Recompute | None = None
+    settle: Settle | None = None
     ordered: bool = False
     tuning: Tuning = Tuning()
     quick: Accumulator | None = None
@@ -247,7 +244,7 @@ class Reduction:
         self._types = ("INPUT", TYPES[source.data_type]), ("OUTPUT", TYPES[target.data_type])
         passes: tuple[tuple[str, Accumulator], ...] = (("ONLY", accumulator),)
         if accumulator.quick is not None and self._layout.kept_count * self._layout.reduced_count >= QUICK_FROM:
-            passes = ("QUICK", accumulator.quick), ("REPAIR", accumulator)
+            passes = ("QUICK", accumulator.quick), ("SETTLE", accumulator)
         self._passes = tuple((self._program(name, each), each) for name, each in passes)
         # Raw bytes are copied faster than fields.
         self._launches = tuple(replace(launch, parameter=launch.parameter.view(_BYTES)) for launch in self._prepared())
@@ -283,12 +280,12 @@ class Reduction:
         return 4 * (marks + (blocks if self._geometry.splits > 1 else 0))
 
     @property
-    def uncertain_bytes(self) -> int:
-        return 8 + 8 * self._room if self._accumulator.recompute else 0
+    def undecided_bytes(self) -> int:
+        return 8 + 8 * self._room if self._accumulator.settle else 0
 
     @property
     def _room(self) -> int:
-        return min(self._layout.kept_count, UNCERTAIN)
+        return min(self._layout.kept_count, MOST_UNDECIDED)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
@@ -296,7 +293,7 @@ class Reduction:
             memory.inputs["InputTensor"],
             memory.outputs["OutputTensor"],
             memory.scratch,
-            memory.uncertain,
+            memory.undecided,
             memory.state,
         )
         for launch in self._launches:
@@ -321,15 +318,15 @@ class Reduction:
             blocks = min(shape.grid[0], self._processors * BLOCKS_PER_PROCESSOR) if number else shape.grid[0]
             yield KernelLaunch(program, entry, (blocks, shape.splits), shape.block, whole)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the offset of an output's first input element, and its own offset."""
-        assert self._accumulator.recompute is not None  # nothing is uncertain without it
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.settle``; a place is the offset of an output's first input element, and its own offset."""
+        assert self._accumulator.settle is not None  # nothing is undecided without it
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         sizes = tuple(loop.size for loop in self._layout.reduced)
         strides = tuple(loop.source * source.itemsize for loop in self._layout.reduced)
         for start, place in self._all_places() if places is None else places.tolist():
             elements = np.lib.stride_tricks.as_strided(source[start:], sizes, strides, writeable=False)
-            target[place] = self._accumulator.recompute(elements, stop)
+            target[place] = self._accumulator.settle(elements, stop)
 
     def _all_places(self) -> Iterator[tuple[int, int]]:
         kept = self._layout.kept

@@ -33,8 +33,8 @@ struct Root {
     __device__ double above(double middle) const { return difference(high, low, middle * middle, 0.0); }
 };
 
-// Rounds a positive number to the nearest magnitude, ties to even. Returns false if the result is uncertain given
-// `slack`, the error bound of `number.above`; with a slack of 0 it is always certain.
+// Rounds a positive number to the nearest magnitude, ties to even. Returns false if the result is undecided given
+// `slack`, the error bound of `number.above`; with a slack of 0 it is always settled.
 template <class T, class Number>
 static __device__ bool round_to(u32 &bits, const Number &number, double slack) {
     typedef Format<T> F;

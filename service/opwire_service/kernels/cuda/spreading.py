@@ -30,7 +30,7 @@ class Spread:
 
     scratch_bytes = 0
     state_bytes = 0
-    uncertain_bytes = 0
+    undecided_bytes = 0
 
     def __init__(self, plan: Plan) -> None:
         ((self._source, source),) = plan.inputs.items()
@@ -54,5 +54,5 @@ class Spread:
             part["first"], part["count"] = first, count
             yield KernelLaunch(self._program, "spread", (-(-count // THREADS), 1), (THREADS, 1), part)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: copies are always certain."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """Does nothing: copies are always exact."""

@@ -15,8 +15,8 @@ struct Strips {
 // separately.
 static __device__ __forceinline__ float padding(float) { return __uint_as_float(0x7fc00000u); }
 template <class W> static __device__ __forceinline__ W padding(W) { return Bounds<W>::lowest(); }
-static __device__ __forceinline__ bool doubtful(float x) { return x != x; }
-template <class W> static __device__ __forceinline__ bool doubtful(W x) { return INDICES && x == Bounds<W>::lowest(); }
+static __device__ __forceinline__ bool is_undecided(float x) { return x != x; }
+template <class W> static __device__ __forceinline__ bool is_undecided(W x) { return INDICES && x == Bounds<W>::lowest(); }
 // Whether an element wins over an earlier one.
 static __device__ __forceinline__ bool wins(float x, float best) { return !(x <= best) && x == x; }
 template <class W> static __device__ __forceinline__ bool wins(W x, W best) { return x > best; }
@@ -95,12 +95,12 @@ extern "C" __global__ void __launch_bounds__(STRIP_THREADS) pool_strips(const __
 #pragma unroll
     for (int o = 0; o < TALL; ++o) {
         if (top + o >= pooling.size[2]) break;
-        bool doubt = false;
+        bool undecided = false;
 #pragma unroll
-        for (int i = 0; i < WIDE; ++i) doubt = doubt || doubtful(best[o][i].value);
+        for (int i = 0; i < WIDE; ++i) undecided = undecided || is_undecided(best[o][i].value);
         Input *values = pooling.target + target + (top + o) * pooling.target_step[2] + left;
         Position *places = pooling.positions + positions + (top + o) * pooling.position_step[2] + left;
-        if (doubt) {
+        if (undecided) {
             for (u32 x = left; x < pooling.size[3] && x < left + WIDE; ++x) {
                 Window window = window_at(pooling, (plane * pooling.size[2] + top + o) * pooling.size[3] + x);
                 store(pooling, window, winner(pooling, window, 0, 1));

@@ -85,12 +85,12 @@ struct Accumulator : Sum {
         double upper = negative ? -total : total, lower = negative ? -rest : rest;
         u32 bits;
 #if ROOT
-        bool certain = round_to<Output>(bits, Root{upper, lower}, bound);
+        bool settled = round_to<Output>(bits, Root{upper, lower}, bound);
 #else
-        bool certain = round_to<Output>(bits, Quotient{upper, lower, MEAN ? (double)terms.count : 1.0}, bound);
+        bool settled = round_to<Output>(bits, Quotient{upper, lower, MEAN ? (double)terms.count : 1.0}, bound);
 #endif
         output = F::make(bits | (negative ? F::sign : 0));
-        return certain;
+        return settled;
 #endif
     }
 };

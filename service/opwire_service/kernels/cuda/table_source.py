@@ -29,16 +29,16 @@ COPIES_TABLE = "copy_table(table)"
 def table_serves(formula: PlanFormula, source: FormulaSource) -> bool:
     """Returns whether a formula can have a lookup table, and needs one."""
     types = [formula.output, *(formula.inputs[name] for name in source.names)]
-    return types == [DataType.FLOAT16] * 2 and not source.is_certain
+    return types == [DataType.FLOAT16] * 2 and not source.is_always_settled
 
 
 def table_source(expression: Expression, source: FormulaSource) -> str:
-    """Returns the table, and the functions ``quick_0`` and ``careful_0``, which look up an element."""
+    """Returns the table, and the functions ``quick_0`` and ``settle_0``, which look up an element."""
     words = _results(expression, source.names[0]).view("<u8")
     numbers = ",".join(f"{word:#x}" for word in words.tolist())
     table = f"static __device__ const u64 table[] __attribute__((aligned(16))) = {{{numbers}}};\n"
     looked_up = ["    result = looked_up(table, x0);", "    return true;"]
-    return table + source.function("quick_0", looked_up) + source.function("careful_0", looked_up)
+    return table + source.function("quick_0", looked_up) + source.function("settle_0", looked_up)
 
 
 @lru_cache(KEPT)

@@ -4,7 +4,7 @@ typedef INPUT Input;
 typedef OUTPUT Output;
 typedef decltype(widen(Input())) Wide;
 
-const int ONLY = 0, QUICK = 1, REPAIR = 2;  // values of PASS; see `reduction`
+const int ONLY = 0, QUICK = 1, SETTLE = 2;  // values of PASS; see `reduction`
 
 struct Terms {
     double depth;  // maximum additions that a term takes part in

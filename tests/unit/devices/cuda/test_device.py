@@ -30,7 +30,7 @@ def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cuda
     runtime = Runtime()
     monkeypatch.setenv("OPWIRE_KERNEL_CACHE", str(tmp_path))
     monkeypatch.setitem(sys.modules, "cupy", host_cupy(runtime))
-    Module.open_places = None
+    Module.undecided = None
     device = CudaDevice()
     yield device, runtime
     assert device.memory.in_use == 0
@@ -66,22 +66,22 @@ def test_intermediate_results_of_a_graph_are_correct(card, cpu_device: CpuDevice
     assert run(device, graph, x).tobytes() == one_by_one_large(cpu_device, graph, x, "n20").tobytes()
 
 
-def test_a_few_open_results_are_computed_element_by_element(card, cpu_device: CpuDevice):
+def test_a_few_undecided_results_are_computed_element_by_element(card, cpu_device: CpuDevice):
     device, runtime = card
     count = 200_000
     x = np.random.default_rng(1).standard_normal(count).astype(np.float32)
     graph = chain(count, FUNCTIONS[:3])
-    Module.open_places = [5, 77_777, count - 1]
+    Module.undecided = [5, 77_777, count - 1]
     found = run(device, graph, x)
     right = one_by_one_large(cpu_device, graph, x, "n2")
-    assert found[Module.open_places].tobytes() == right[Module.open_places].tobytes()
+    assert found[Module.undecided].tobytes() == right[Module.undecided].tobytes()
     assert runtime.copied[1] < x.nbytes + 100
     assert runtime.copied[2] < x.nbytes + 200
-    Module.open_places = list(range(MAX_SINGLE_RESULTS + 1))
+    Module.undecided = list(range(MAX_SINGLE_RESULTS + 1))
     assert run(device, graph, x)[: MAX_SINGLE_RESULTS + 1].tobytes() == right[: MAX_SINGLE_RESULTS + 1].tobytes()
 
 
-def test_all_open_results_of_an_operator_come_from_the_host(card, cpu_device: CpuDevice):
+def test_all_undecided_results_of_an_operator_come_from_the_host(card, cpu_device: CpuDevice):
     device, runtime = card
     x = np.random.default_rng(2).standard_normal(1000).astype(np.float32)
     plan = check({"type": "ELEMENT_WISE_EXP", "desc": {"InputTensor": tensor("FLOAT32", [1000])}})

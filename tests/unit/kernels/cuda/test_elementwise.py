@@ -44,7 +44,7 @@ def with_listed(arrays: dict[str, Array], attributes: dict[str, object], *, list
     }
     target = np.zeros(desc.element_count, desc.data_type.dtype)
     places = np.array(list(itertools.product(range(desc.element_count), [0])), np.uint32) if lists else None
-    elements.recompute(places, flat, {name: target}, never_stop)
+    elements.settle(places, flat, {name: target}, never_stop)
     return target.reshape(desc.sizes), answer(load("cpu"), plan, arrays)
 
 

@@ -86,7 +86,7 @@ def by_host(plan: Plan, found: CudaGraph, inputs: dict[str, Array]) -> dict[str,
             }
             for tensors in (part.inputs, part.outputs)
         )
-        part.job.recompute(None, read, written, never_stop)
+        part.job.settle(None, read, written, never_stop)
     return {name: device_desc(desc).view(memory[Place.OUTPUT, name]).copy() for name, desc in plan.outputs.items()}
 
 
@@ -115,7 +115,7 @@ def test_listed_places_of_a_chain_go_through_all_formulas():
     x = np.random.default_rng(0).standard_normal(1000, np.float32)
     y = np.zeros_like(x)
     places = np.array([[3, 0], [999, 0]], np.uint32)
-    part.job.recompute(places, dict.fromkeys(part.inputs, x), {name: y}, never_stop)
+    part.job.settle(places, dict.fromkeys(part.inputs, x), {name: y}, never_stop)
     right = x
     for node in ("n0", "n1", "n2"):
         operator = check({key: graph["nodes"][node][key] for key in ("type", "desc")})

@@ -129,12 +129,12 @@ def plan_of(sizes: list[int], axes: list[int], function: str = "SUM"):
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_results_the_card_leaves_open_are_computed_exactly(listed):
+def test_results_the_card_leaves_undecided_are_computed_exactly(listed):
     plan = plan_of([3, 2, 4], [1])
     source = np.arange(24, dtype=np.float32) * np.float32(0.1)
     target = np.zeros(12, np.float32)
     places = np.array([[0, 0], [9, 5]]) if listed else None
-    reduce.job(plan, CARD).recompute(places, {"InputTensor": source}, {"OutputTensor": target}, lambda: False)
+    reduce.job(plan, CARD).settle(places, {"InputTensor": source}, {"OutputTensor": target}, lambda: False)
     right = source.reshape(3, 2, 4).astype(np.float64).sum(axis=1).ravel().astype(np.float32)
     if listed:
         right[[i for i in range(12) if i not in (0, 5)]] = 0

@@ -39,7 +39,7 @@ def test_an_uncovered_operator_is_reported(plans, operator):
     ("entry", "passes", "splits"),
     [
         ("reduce_columns", "ONLY", False),
-        ("reduce_columns", "REPAIR", True),
+        ("reduce_columns", "SETTLE", True),
         ("reduce_rows", "QUICK", True),
         ("reduce_rows", "ONLY", True),
     ],

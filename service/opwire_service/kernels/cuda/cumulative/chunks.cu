@@ -30,7 +30,7 @@ static __device__ __noinline__ Running run_up_items(const Input *items) {
     } else {
         sum.clear();
 #pragma unroll 1
-        for (u32 k = 0; k < SHARE; ++k) sum.take_whole(items[k]);
+        for (u32 k = 0; k < SHARE; ++k) sum.take_exactly(items[k]);
     }
 #pragma unroll 1
     for (u32 apart = 1; apart < WARP; apart *= 2) run_up_step(threadIdx.x % WARP, apart, sum);
@@ -39,23 +39,23 @@ static __device__ __noinline__ Running run_up_items(const Input *items) {
 
 // Returns in all lanes the value of the line's elements before a chunk. The warp looks back over WARP chunks at a time,
 // to the nearest one that has published the total up to its end.
-static __device__ __forceinline__ Running look_back(const Told &told, u32 me, u32 number) {
+static __device__ __forceinline__ Running look_back(const ChunkStates &states, u32 me, u32 number) {
     const u32 lane = threadIdx.x % WARP;
-    Running before, alone;
+    Running before, aggregates;
     before.clear();
-    alone.clear();
+    aggregates.clear();
     u32 ends = number == 0;
     for (u32 back = lane + 1; !ends; back += WARP) {
-        Running heard;
-        heard.clear();
-        u32 mark = back > number ? Told::UP_TO : 0;
-        while (!mark) mark = told.hear(me - back, heard);
-        ends = __ballot_sync(~0u, mark == Told::UP_TO);
-        if (back <= number && mark == Told::ALONE && !(ends & ((1u << lane) - 1))) alone.merge(heard);
-        if (ends) before = exchanged(heard, [&](u32 word) { return __shfl_sync(~0u, word, __ffs(ends) - 1); });
+        Running found;
+        found.clear();
+        u32 mark = back > number ? ChunkStates::PREFIX : 0;
+        while (!mark) mark = states.read(me - back, found);
+        ends = __ballot_sync(~0u, mark == ChunkStates::PREFIX);
+        if (back <= number && mark == ChunkStates::AGGREGATE && !(ends & ((1u << lane) - 1))) aggregates.merge(found);
+        if (ends) before = exchanged(found, [&](u32 word) { return __shfl_sync(~0u, word, __ffs(ends) - 1); });
     }
-    run_up_totals<WARP>(lane, alone);
-    before.merge(exchanged(alone, [&](u32 word) { return __shfl_sync(~0u, word, WARP - 1); }));
+    run_up_totals<WARP>(lane, aggregates);
+    before.merge(exchanged(aggregates, [&](u32 word) { return __shfl_sync(~0u, word, WARP - 1); }));
     before.tidy();
     return before;
 }
@@ -66,7 +66,7 @@ struct Chunk {
 
 // Chunks are assigned in the order in which blocks ask, and each block finishes its own in that order, so that the
 // predecessors of a chunk always make progress.
-static __device__ __forceinline__ u32 ask(const Lines &all) { return (u32)atomicAdd(all.told, 1ull) - all.first; }
+static __device__ __forceinline__ u32 ask(const Lines &all) { return (u32)atomicAdd(all.states, 1ull) - all.first; }
 
 const u32 SIZE = THREADS * SHARE;  // elements of a chunk
 
@@ -86,7 +86,7 @@ static __device__ __forceinline__ Chunk chunk_at(const Lines &all, u32 number) {
 // Returns a chunk past the last line if all are taken, and restores the counter for the next launch.
 static __device__ __forceinline__ Chunk taken_by(const Lines &all, u32 asked) {
     if (asked >= all.count) {
-        atomicAdd(all.told, ~0ull);
+        atomicAdd(all.states, ~0ull);
         return {all.lines, 0};
     }
     u32 number = all.first + asked;
@@ -145,11 +145,11 @@ static __device__ __forceinline__ void begin_chunk(
     run_up_totals<WARPS>(lane % WARPS, total);
     __syncwarp();
     if (lane < WARPS) totals[lane] = total;
-    const u32 mark = chunk.number ? Told::ALONE : Told::UP_TO;
-    if (lane == WARPS - 1) Told(all).tell(chunk.line * all.chunks + chunk.number, total, mark);
+    const u32 mark = chunk.number ? ChunkStates::AGGREGATE : ChunkStates::PREFIX;
+    if (lane == WARPS - 1) ChunkStates(all).publish(chunk.line * all.chunks + chunk.number, total, mark);
 }
 
-// Recomputes a thread's results from the value before its warp if one was uncertain. Its items are read again.
+// Recomputes a thread's results from the value before its warp if one was undecided. Its items are read again.
 static __device__ __noinline__ void settle(
     const Lines &all, u32 line, u32 place, Running running, const Part part, Output *results
 ) {
@@ -169,11 +169,11 @@ static __device__ __noinline__ void settle(
 // `totals` into the values before each warp.
 static __device__ __forceinline__ void go_on(const Lines &all, const Chunk &chunk, Running *totals) {
     const u32 lane = threadIdx.x % WARP, me = chunk.line * all.chunks + chunk.number;
-    const Told told(all);
-    Running before = look_back(told, me, chunk.number), up_to = before;
+    const ChunkStates states(all);
+    Running before = look_back(states, me, chunk.number), up_to = before;
     up_to.merge(totals[lane % WARPS]);
     up_to.tidy();
-    if (lane == WARPS - 1 && chunk.number) told.tell(me, up_to, Told::UP_TO);
+    if (lane == WARPS - 1 && chunk.number) states.publish(me, up_to, ChunkStates::PREFIX);
     up_to = exchanged(up_to, [&](u32 word) { return __shfl_up_sync(~0u, word, 1); });
     __syncwarp();
     if (lane < WARPS) totals[lane] = lane ? up_to : before;

@@ -17,7 +17,7 @@ from opwire.tensor import Array, DataType
 from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS, Sum, multiply
 from ...reference.elements import Elements
-from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, MOST_UNDECIDED, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..movement.walk import (
     PIECE,
     THREADS,
@@ -49,9 +49,6 @@ LONGEST = 2**17
 FEWEST = 64
 """Minimum lines per multiprocessor for one thread per line."""
 
-UNCERTAIN = 2**20
-"""Maximum number of uncertain results that the GPU lists; beyond it, all results are recomputed."""
-
 EXACTLY = 1024
 """Elements that the host accumulates between two calls of ``stop``."""
 
@@ -59,7 +56,7 @@ _SUM = tuple((name, 0) for name in ("SQUARED", "MAGNITUDE", "LOGARITHM", "ROOT",
 _COMBINE = {True: ("a + b", 0), False: ("a * b", 1)}
 _LINES = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "told", "uncertain")),
+        *((name, "<u8") for name in ("source", "target", "states", "undecided")),
         ("depth", "<f8"),
         *((name, "<u4") for name in ("terms", "unused_terms", "first", "count", "lines", "length")),
         *((name, "<u4") for name in ("chunks", "room", "step", "target_step", "begin", "target_begin")),
@@ -103,8 +100,8 @@ class CudaRunningJob:
         self._chunks = -(-self._length // (self._sharing * self._share)) if self._by_chunks else 1
         self._each = -(-self._count * self._chunks // (card.processors * self._blocks))
         self._prefetched = self._blocks_ahead(card.processors)
-        self._room = min(source.element_count, UNCERTAIN) if source.data_type.is_float else 0
-        self.uncertain_bytes = 8 + 8 * self._room if self._room else 0
+        self._room = min(source.element_count, MOST_UNDECIDED) if source.data_type.is_float else 0
+        self.undecided_bytes = 8 + 8 * self._room if self._room else 0
         self.scratch_bytes = 0
         self.state_bytes = 16 + self._count * self._chunks * self._told_bytes if self._by_chunks else 0
         self.programs = (self._program(),)
@@ -168,7 +165,7 @@ class CudaRunningJob:
             name = "sum" if self._sums else "product"
             exactly = ("floats", "certified", "sums") if self._sums else ("product",)
             sources = ("types", "rounding", *exactly, f"cumulative/{name}")
-        ways = ("lines",) if self._by_lines else ("told", "chunks") if self._by_chunks else ("shares",)
+        ways = ("lines",) if self._by_lines else ("chunk_states", "chunks") if self._by_chunks else ("block_scan",)
         parts = (f"cumulative/{each}" for each in ("running", *ways))
         return Program(("scalars", *sources, "movement/walk", *parts), macros)
 
@@ -199,7 +196,7 @@ class CudaRunningJob:
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
-        tensors = memory.inputs["InputTensor"], memory.outputs["OutputTensor"], memory.state, memory.uncertain
+        tensors = memory.inputs["InputTensor"], memory.outputs["OutputTensor"], memory.state, memory.undecided
         (program,) = self.programs
         if self._by_lines:
             piece = max(THREADS, PIECE // self._length // 4)
@@ -210,11 +207,11 @@ class CudaRunningJob:
         else:
             blocks = -(-self._count // (self._threads // self._sharing))
             at_once = PIECE // (self._threads * self._share)
-            part = SplitLaunch(program, "run_shares", self._task, blocks, 1, at_once, (self._threads, 1))
+            part = SplitLaunch(program, "run_blocks", self._task, blocks, 1, at_once, (self._threads, 1))
         yield from part.launches(*tensors)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of a line and a position in it."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.settle``; a place is the number of a line and a position in it."""
         pairs: Any = self._all_places() if places is None else sorted(map(tuple, places.tolist()))
         for line, group in groupby(pairs, key=lambda pair: pair[0]):
             here, there = self._offsets(line)

@@ -16,7 +16,7 @@ struct Running : Accumulator {
         one.add_any(widen(x));
         merge(one.total());
     }
-    __device__ __forceinline__ void take_whole(Input x) { take(x); }
+    __device__ __forceinline__ void take_exactly(Input x) { take(x); }
     template <u32 COUNT> __device__ __forceinline__ void take_all(const Input (&items)[COUNT]) {
 #pragma unroll
         for (u32 k = 0; k < COUNT; ++k) take(items[k]);
@@ -30,7 +30,7 @@ struct Running : Accumulator {
     __device__ __forceinline__ bool exact_results(const Running &, const Input (&)[COUNT], Output *) const { return false; }
     __device__ __forceinline__ const Running &running(const Extent &) const { return *this; }
     __device__ __forceinline__ void tidy() {}
-    // Returns false if the result is uncertain.
+    // Returns false if the result is undecided.
     __device__ __forceinline__ bool result(Output &to, const Terms &terms) const { return finish(to, Input(), terms); }
 };
 

@@ -6,32 +6,32 @@
 struct Lines {
     const Input *source;
     Output *target;
-    u64 *told;       // number of chunks begun, 0, then what they publish; see `Told`
-    u32 *uncertain;  // count, 0, then the line and position of each uncertain result
+    u64 *states;       // number of chunks begun, 0, then what they publish; see `ChunkStates`
+    u32 *undecided;  // count, 0, then the line and position of each undecided result
     Terms terms;
     u32 first, count;    // range of this launch: lines, chunks, or groups of lines
     u32 lines, length;
     u32 chunks;  // per line
-    u32 room;    // for uncertain results
+    u32 room;    // for undecided results
     u32 step, target_step;
     u32 begin, target_begin;  // first element of a line, which may be walked backwards
     Walk walk;  // source, target
 };
 
-static __device__ void note_open(const Lines &all, u32 line, u32 place) {
-    u32 i = atomicAdd(all.uncertain, 1u);
+static __device__ void list_undecided(const Lines &all, u32 line, u32 place) {
+    u32 i = atomicAdd(all.undecided, 1u);
     if (i >= all.room) return;
-    all.uncertain[2 + 2 * i] = line;
-    all.uncertain[3 + 2 * i] = place;
+    all.undecided[2 + 2 * i] = line;
+    all.undecided[3 + 2 * i] = place;
 }
 
 static __device__ __forceinline__ Output one_step(const Lines &all, Running &running, Input x, u32 line, u32 place) {
     Output result;
-    bool certain = true;
-    if (EXCLUSIVE) certain = running.result(result, all.terms);
+    bool settled = true;
+    if (EXCLUSIVE) settled = running.result(result, all.terms);
     running.take(x);
-    if (!EXCLUSIVE) certain = running.result(result, all.terms);
-    if (!certain) note_open(all, line, place);
+    if (!EXCLUSIVE) settled = running.result(result, all.terms);
+    if (!settled) list_undecided(all, line, place);
     return result;
 }
 

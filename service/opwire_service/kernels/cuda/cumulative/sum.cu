@@ -43,7 +43,7 @@ struct Running : Accumulator {
         add_term(wide);
     }
     // Slower, but less often inexact.
-    __device__ __forceinline__ void take_whole(Input x) {
+    __device__ __forceinline__ void take_exactly(Input x) {
         float wide = widen(x);
         greatest = fmaxf(greatest, fabsf(wide));
         add_sum(wide, 0, 0);
@@ -70,12 +70,12 @@ struct Running : Accumulator {
             for (u32 k = 0; k < COUNT; ++k) take(items[k]);
         }
     }
-    // Results of items that follow this sum and the plain sum `before`. Returns false if any is uncertain.
+    // Results of items that follow this sum and the plain sum `before`. Returns false if any is undecided.
     template <u32 COUNT>
     __device__ __forceinline__ bool results(
         const Plain &before, const Extent &extent, const Input (&items)[COUNT], Output *to
     ) const;
-    // Slower variant whose results are all certain as long as nothing was lost.
+    // Slower variant whose results are all settled as long as nothing was lost.
     template <u32 COUNT>
     __device__ __forceinline__ bool exact_results(const Plain &before, const Input (&items)[COUNT], Output *to) const;
     // Branch-free, and arranged so that successive sums do not wait for each other's errors.
@@ -99,18 +99,18 @@ struct Running : Accumulator {
         bool is_far = power(low) < least && (inexact == 0 || loss + most < least);
         return is_far && certainly(high, 512u, 0x1p-43, to);
     }
-    // Returns false if the result is uncertain.
+    // Returns false if the result is undecided.
     __device__ __forceinline__ bool result(Output &to, const Terms &terms) const {
-        bool certain = true;
+        bool settled = true;
         if (!is_plain(to, terms)) {
             if (low == 0 && inexact == 0)
                 to = Format<Output>::make(Format<Output>::nearest(high));
             else
-                certain = finish_apart(*this, terms, to);
+                settled = finish_apart(*this, terms, to);
         }
         // A sum that starts at 0 is never -0.
         if (EXCLUSIVE && widen(to) == 0) to = Format<Output>::make(0);
-        return certain;
+        return settled;
     }
 };
 
@@ -162,16 +162,16 @@ __device__ __forceinline__ bool Running::results(
     if (inexact || !is_finite(high)) return false;
     // `low` must be far below, as in `is_plain`; if it is 0, sums that are subnormal in the output are exact.
     u32 least = low == 0 ? 0 : (u32)__double2hiint(low) + (46 << 20) << 1;
-    bool are_certain = true;
+    bool are_settled = true;
     before.visit(items, [&](u32 k, double sum) {
         double total = high + sum;
         to[k] = Format<Output>::make(Format<Output>::nearest(total));
-        are_certain &= is_clear(total, 512u, to[k]) & ((u32)__double2hiint(total) << 1 >= least);
+        are_settled &= is_clear(total, 512u, to[k]) & ((u32)__double2hiint(total) << 1 >= least);
     });
     // Ties are rounded correctly where doubles hold the sums exactly.
     double error;
     Plain base = {two_sum(high, before.value, error)};
-    return are_certain || (low == 0 && error == 0 && base.is_exact_with<COUNT>(extent));
+    return are_settled || (low == 0 && error == 0 && base.is_exact_with<COUNT>(extent));
 }
 
 // Three doubles hold the exact sum. Where one is not enough, the leading one is rounded to odd towards the rest, which

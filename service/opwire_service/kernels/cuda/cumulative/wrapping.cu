@@ -27,7 +27,7 @@ struct Accumulator {
         UNSIGNED a = value, b = (UNSIGNED)x;
         value = COMBINE;
     }
-    __device__ __forceinline__ void take_whole(Input x) { take(x); }
+    __device__ __forceinline__ void take_exactly(Input x) { take(x); }
     template <u32 COUNT> __device__ __forceinline__ void take_all(const Input (&items)[COUNT]) {
 #pragma unroll
         for (u32 k = 0; k < COUNT; ++k) take(items[k]);

@@ -11,11 +11,11 @@ template <> struct Limits<i16> { static const i32 least = -32768, greatest = 327
 template <> struct Limits<u16> { static const i32 least = 0, greatest = 65535; };
 
 // Widens exactly to float, double or 64 bits.
-static __device__ __forceinline__ float whole(f16 x) { return widen(x); }
-static __device__ __forceinline__ float whole(f32 x) { return x; }
-static __device__ __forceinline__ double whole(f64 x) { return x; }
-static __device__ __forceinline__ u64 whole(u64 x) { return x; }
-template <class T> static __device__ __forceinline__ i64 whole(T x) { return x; }
+static __device__ __forceinline__ float widened(f16 x) { return widen(x); }
+static __device__ __forceinline__ float widened(f32 x) { return x; }
+static __device__ __forceinline__ double widened(f64 x) { return x; }
+static __device__ __forceinline__ u64 widened(u64 x) { return x; }
+template <class T> static __device__ __forceinline__ i64 widened(T x) { return x; }
 
 // The instructions saturate to the type, but their result for NaN is arbitrary.
 static __device__ __forceinline__ void cut(i32 &to, float x) { to = __float2int_rz(x); }
@@ -67,6 +67,6 @@ static __device__ __forceinline__ void make(f16 &to, u64 x) { narrow(to, (float)
 static __device__ __forceinline__ TargetUnit moved(const SourceUnit &unit) {
     TargetUnit made;
 #pragma unroll
-    for (int k = 0; k < LANES; ++k) make(made.lane[k], whole(unit.lane[k]));
+    for (int k = 0; k < LANES; ++k) make(made.lane[k], widened(unit.lane[k]));
     return made;
 }

@@ -1,5 +1,5 @@
 // Folds columns into a contiguous image, summing where blocks overlap. Integers wrap. Floats are summed in two doubles;
-// a result is uncertain if that loses bits.
+// a result is undecided if that loses bits.
 
 const u32 THREADS = 256;
 
@@ -13,7 +13,7 @@ struct Axis {
 struct Fold {
     const Type *source;
     Type *target;
-    u32 *uncertain;  // count, 0, then the places of the results to recompute, each with a 0
+    u32 *undecided;  // count, 0, then the places of the undecided results, each with a 0
     u32 first, count;
     u32 room, unused;
     Axis axis[AXES];
@@ -54,7 +54,7 @@ struct Sum {
         low = two_sum(low, error, rest);
         lost |= rest != 0;
     }
-    // Returns false if the result is uncertain.
+    // Returns false if the result is undecided.
     __device__ bool finish(Type &to, bool covered) const {
         f64 rest = 0, total = covered ? high : 0;
         if (!is_finite(total)) {
@@ -116,9 +116,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) fold(const __grid_constant
     bool covered = false;
     Visitor<0>::visit(all, offset, offset[0], sum, covered);
     if (sum.finish(all.target[place], covered)) return;
-    u32 i = atomicAdd(all.uncertain, 1u);
+    u32 i = atomicAdd(all.undecided, 1u);
     if (i < all.room) {
-        all.uncertain[2 + 2 * i] = place;
-        all.uncertain[3 + 2 * i] = 0;
+        all.undecided[2 + 2 * i] = place;
+        all.undecided[3 + 2 * i] = 0;
     }
 }

@@ -29,8 +29,8 @@ from .walk import (
     write_walk,
 )
 
-UNCERTAIN = 2**16
-"""Maximum number of uncertain positions a GPU lists; if there are more, all results are recomputed."""
+_MOST_UNDECIDED = 2**16
+"""Maximum number of undecided positions a GPU lists; if there are more, the host settles all results."""
 
 MOST_SPAN = 4
 """Maximum number of adjacent window elements per thread."""
@@ -230,12 +230,12 @@ class CudaFoldJob(CertainJob):
         for i, axis in enumerate(self._axes):
             dimensions.add(axis.size, steps[i], {1 + i: 1})
         loops = dimensions.loops
-        names = ("source", "target", "uncertain"), ("first", "count", "room", "unused")
+        names = ("source", "target", "undecided"), ("first", "count", "room", "unused")
         parameter = np.zeros(1, _head(*names, len(self._axes), 1 + len(self._axes)))
         _write_axes(self._axes, windows, blocks, parameter["axis"][0])
         write_walk(loops, parameter["walk"][0])
         data_type = self._target.data_type
-        self._room = min(self._target.element_count, UNCERTAIN) if data_type.is_float else 0
+        self._room = min(self._target.element_count, _MOST_UNDECIDED) if data_type.is_float else 0
         parameter["room"] = self._room
         kind = TYPES[data_type] if data_type.is_float else f"u{data_type.bits}"
         macros = ("TYPE", kind), ("REAL", int(data_type.is_float)), ("AXES", len(self._axes))
@@ -244,14 +244,14 @@ class CudaFoldJob(CertainJob):
         terms = prod(min(axis.window, axis.blocks) for axis in self._axes)
         self._part = SplitLaunch(program, "fold", parameter, count_of(loops), THREADS, piece=max(1, PIECE // terms))
         self.programs = (program,)
-        self.uncertain_bytes = 8 + 8 * self._room if self._room else 0
+        self.undecided_bytes = 8 + 8 * self._room if self._room else 0
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
-        return self._part.launches(memory.inputs["InputTensor"], memory.outputs["OutputTensor"], memory.uncertain)
+        return self._part.launches(memory.inputs["InputTensor"], memory.outputs["OutputTensor"], memory.undecided)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the element's index in the output's memory order, and 0."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.settle``; a place is the element's index in the output's memory order, and 0."""
         whole = self._source.view(inputs["InputTensor"])
         columns = view_at(whole, (0,) * (whole.ndim - 3))
         target = outputs["OutputTensor"]

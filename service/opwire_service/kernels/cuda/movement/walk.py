@@ -136,8 +136,8 @@ class CertainJob:
 
     scratch_bytes = 0
     state_bytes = 0
-    uncertain_bytes = 0
+    undecided_bytes = 0
     programs: tuple[Program, ...]
 
-    def recompute(self, places: Array | None, inputs: Any, outputs: Any, stop: Any) -> None:
-        """Does nothing: no result is ever uncertain."""
+    def settle(self, places: Array | None, inputs: Any, outputs: Any, stop: Any) -> None:
+        """Does nothing: no result is ever undecided."""

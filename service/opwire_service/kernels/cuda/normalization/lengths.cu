@@ -1,5 +1,5 @@
 // LP_NORMALIZATION: elements divided by the root of Epsilon and the square of their L1 norm, or of their L2 norm if
-// SQUARED. If Epsilon CANCELS, because it is negative, rows of which it leaves next to nothing are uncertain. No zero is
+// SQUARED. If Epsilon CANCELS, because it is negative, rows of which it leaves next to nothing are undecided. No zero is
 // negative.
 
 const bool KEEPS = false;
@@ -34,7 +34,7 @@ struct Row {
     static const bool TELLS_AT_ONCE = false;
     template <bool IS_KEPT, class... Neighbors> __device__ u32 at_once(Neighbors &...) const { return 0; }
 
-    double divisor;  // -1 if it is uncertain
+    double divisor;  // -1 if it is undecided
 
     static __device__ __forceinline__ Row of(const State &state, const Numbers &numbers) {
         double left = (SQUARED ? state.sum : state.sum * state.sum) + numbers.epsilon;

@@ -280,7 +280,7 @@ struct Row {
         const Lanes &, const float (&x)[LANES], const Kept (&)[LANES], const Beside (&beside)[LANES],
         Element (&results)[LANES]
     ) const {
-        return open_of<LANES>([&](int k) { return at_once(x[k], beside[k], results[k]); });
+        return undecided_of<LANES>([&](int k) { return at_once(x[k], beside[k], results[k]); });
     }
     __device__ __forceinline__ bool at_once(float x, const Beside &beside, Element &result) const {
         const float STEP = IN_FLOATS ? 0x1p-21f : 0x1p-51f, PARTS = 2 / ENOUGH;

@@ -33,17 +33,17 @@ struct Beside {
     float scale, bias, added;
 };
 
-// Returns the bits of the elements that `tell` reports as uncertain, without branches if all are certain.
-template <int COUNT, class Tell> static __device__ __forceinline__ u32 open_of(Tell tell) {
-    bool is_certain[COUNT], are_certain = true;
+// Returns the bits of the elements that `settled` reports as undecided, without branches if all are settled.
+template <int COUNT, class Settled> static __device__ __forceinline__ u32 undecided_of(Settled settled) {
+    bool is_settled[COUNT], are_settled = true;
 #pragma unroll
-    for (int k = 0; k < COUNT; ++k) are_certain &= is_certain[k] = tell(k);
-    u32 open = 0;
-    if (!are_certain) {
+    for (int k = 0; k < COUNT; ++k) are_settled &= is_settled[k] = settled(k);
+    u32 undecided = 0;
+    if (!are_settled) {
 #pragma unroll
-        for (int k = 0; k < COUNT; ++k) open |= (u32)!is_certain[k] << k;
+        for (int k = 0; k < COUNT; ++k) undecided |= (u32)!is_settled[k] << k;
     }
-    return open;
+    return undecided;
 }
 
 static __device__ __forceinline__ double two_sum(double a, double b, double &error) {

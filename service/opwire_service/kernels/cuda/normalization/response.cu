@@ -6,7 +6,7 @@ const int SOURCE_AT = 0, TARGET_AT = 1, PLACE_AT = 2;
 struct Task {
     const Element *source;
     Element *target;
-    u32 *uncertain;      // count, 0, then the indices of the outputs to recompute, each with a 0
+    u32 *undecided;      // count, 0, then the indices of the undecided outputs, each with a 0
     double share, beta, bias;
     u32 first, outputs;  // the outputs to compute
     u32 room;
@@ -66,9 +66,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) respond(const __grid_const
     double error = fabs(task.beta) * (fabs(task.bias) + fabs(scaled)) * ERROR;
     bool is_lost = isfinite(response) && response != 0 && (raised == 0 || isinf(raised));
     if (!is_lost && !(error > fabs(response) * ENOUGH)) return;
-    u32 i = atomicAdd(task.uncertain, 1u);
+    u32 i = atomicAdd(task.undecided, 1u);
     if (i < task.room) {
-        task.uncertain[2 + 2 * i] = task.first + (u32)number;
-        task.uncertain[3 + 2 * i] = 0;
+        task.undecided[2 + 2 * i] = task.first + (u32)number;
+        task.undecided[3 + 2 * i] = 0;
     }
 }

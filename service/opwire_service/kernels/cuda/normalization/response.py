@@ -29,7 +29,7 @@ LAUNCH_READS = 2**30
 _TENSORS = 4
 _TASK = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "uncertain")),
+        *((name, "<u8") for name in ("source", "target", "undecided")),
         *((name, "<f8") for name in ("share", "beta", "bias")),
         *((name, "<u4") for name in ("first", "outputs", "room", "before", "after", "unused")),
         *((name, "<u4", (2,)) for name in ("size", "step")),
@@ -69,7 +69,7 @@ class Response(Listing):
         (task,) = whole = np.zeros(1, _TASK)
         attributes, outputs = self._plan.attributes, self._target.element_count
         task["source"], task["target"] = memory.inputs["InputTensor"], memory.outputs["OutputTensor"]
-        task["uncertain"], task["room"] = memory.uncertain, self._room
+        task["undecided"], task["room"] = memory.undecided, self._room
         task["share"] = attributes.Alpha / attributes.LocalSize
         task["beta"], task["bias"] = attributes.Beta, attributes.Bias
         task["before"], task["after"] = (attributes.LocalSize - 1) // 2, attributes.LocalSize // 2
@@ -86,8 +86,8 @@ class Response(Listing):
             part["first"], part["outputs"] = first, count
             yield KernelLaunch(self._program, "respond", (-(-count // block[1]), 1), block, part)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the index of an output element in memory order, and 0."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.settle``; a place is the index of an output element in memory order, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         flat, to = inputs["InputTensor"], FORMATS[self._source.data_type]
         source = strided(self._source, flat)

@@ -3,9 +3,9 @@
 //          should be known beforehand where that is free; kept are terms that `value` can reuse; if IS_JOINED, threads
 //          that hold rows exchange only held(), combined by join and read back by take
 //   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) accumulates terms of all elements in
-//          Sums; value<IS_KEPT>(x, index, kept, beside, numbers, result) returns whether the result is certain; if
+//          Sums; value<IS_KEPT>(x, index, kept, beside, numbers, result) returns whether the result is settled; if
 //          TELLS_AT_ONCE, at_once<IS_KEPT>(lanes, x, kept, beside, results) computes LANES elements and returns the
-//          bits of the uncertain ones, without a branch if there are none, as is usual
+//          bits of the undecided ones, without a branch if there are none, as is usual
 //   KEEPS: whether terms are kept at all; prepare(): run first by each block
 // If BY_ROWS, LANES consecutive elements of a row are contiguous and SHARING threads along x share a row; otherwise
 // threads along y do. A row is STRAIGHT if a single step leads from each item to the next, and FULL if every thread
@@ -13,7 +13,7 @@
 // 0. SCALE, BIAS and ADDED name the walks of those tensors.
 
 const int SOURCE_AT = 0, TARGET_AT = 1, SCALE_AT = 2, BIAS_AT = 3, ADDED_AT = 4, MEAN_AT = 5, VARIANCE_AT = 6;
-const u32 STATISTIC = ~0u;  // in place of an element's index: the statistics of a row are uncertain
+const u32 STATISTIC = ~0u;  // in place of an element's index: the statistics of a row are undecided
 
 static_assert(sizeof(State) == STATE_BYTES && sizeof(Row) == ROW_BYTES, "the caller sizes the scratch memory");
 
@@ -24,13 +24,13 @@ struct Task {
     Element *mean, *variance;  // inputs, outputs, or null
     State *partial;            // by split, then row
     Row *rows;
-    u32 *uncertain;  // count, 0, then rows and indices of the results to recompute
+    u32 *undecided;  // count, 0, then rows and indices of the undecided results
     Numbers numbers;
     u32 first, outputs;  // the rows of this launch
     u32 items;           // per row, LANES elements each
     u32 stretch;         // items per split
     u32 splits;
-    u32 room;            // for uncertain results
+    u32 room;            // for undecided results
     u32 step[TENSORS];   // between the LANES elements of an item
     u32 unused;
     Nest kept, reduced;
@@ -46,10 +46,10 @@ static __device__ __forceinline__ u32 source_offset(const Task &task, u32 item) 
 }
 
 static __device__ __forceinline__ void list(const Task &task, u32 row, u32 index) {
-    u32 i = atomicAdd(task.uncertain, 1u);
+    u32 i = atomicAdd(task.undecided, 1u);
     if (i < task.room) {
-        task.uncertain[2 + 2 * i] = row;
-        task.uncertain[3 + 2 * i] = index;
+        task.undecided[2 + 2 * i] = row;
+        task.undecided[3 + 2 * i] = index;
     }
 }
 
@@ -58,13 +58,13 @@ static __device__ __forceinline__ float one_beside(const Element *from, u32 plac
     return WALK == NOTHING ? otherwise : (float)widen(from[place]);
 }
 
-// Recomputes the uncertain elements, few if any, one by one and from scratch.
+// Recomputes the undecided elements, few if any, one by one and from scratch.
 static __device__ __forceinline__ void settle(
-    const Task &task, const Row &row, u32 output, const Offsets &at, u32 item, u32 open
+    const Task &task, const Row &row, u32 output, const Offsets &at, u32 item, u32 undecided
 ) {
 #pragma unroll 1
-    for (; open; open &= open - 1) {
-        u32 k = __ffs(open) - 1, index = item * LANES + k;
+    for (; undecided; undecided &= undecided - 1) {
+        u32 k = __ffs(undecided) - 1, index = item * LANES + k;
         Beside beside = {
             one_beside<SCALE>(task.scale, at.of[SCALE_AT] + k * task.step[SCALE_AT], 1),
             one_beside<BIAS>(task.bias, at.of[BIAS_AT] + k * task.step[BIAS_AT], 0),
@@ -92,20 +92,20 @@ static __device__ __forceinline__ void put(
     Lanes results;
 #pragma unroll
     for (int k = 0; k < LANES; ++k) beside[k] = {scale[k], bias[k], added[k]};
-    u32 open;
+    u32 undecided;
     if (Row::TELLS_AT_ONCE) {
-        open = row.template at_once<IS_KEPT>(lanes, x, kept, beside, results.lane);
+        undecided = row.template at_once<IS_KEPT>(lanes, x, kept, beside, results.lane);
     } else {
-        open = open_of<LANES>([&](int k) {
+        undecided = undecided_of<LANES>([&](int k) {
             u32 index = item * LANES + k;
             return row.template value<IS_KEPT>(x[k], index, kept[k], beside[k], task.numbers, results.lane[k]);
         });
     }
     *reinterpret_cast<Lanes *>(task.target + at.of[TARGET_AT]) = results;
     if (Row::TELLS_AT_ONCE) {
-        if (open) settle(task, row, output, at, item, open);
+        if (undecided) settle(task, row, output, at, item, undecided);
     } else {
-        for (; open; open &= open - 1) list(task, output, item * LANES + __ffs(open) - 1);
+        for (; undecided; undecided &= undecided - 1) list(task, output, item * LANES + __ffs(undecided) - 1);
     }
 }
 

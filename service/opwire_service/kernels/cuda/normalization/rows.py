@@ -12,7 +12,7 @@ import numpy as np
 from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop, Stopped
-from ..job import LOAD_BYTES, TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import LOAD_BYTES, MOST_UNDECIDED, TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from ..nests import in_packs, nest_dtype, offsets, size_of, stretched_strides, write_nest
 from .shape import HELD_BYTES, HELD_KEPT, nests_of, row_shape
 
@@ -21,9 +21,6 @@ TENSORS = ("source", "target", "scale", "bias", "added", "mean", "variance")
 
 LAUNCH_ELEMENTS = 2**28
 """Maximum elements per launch, so that it takes only a few milliseconds; a single row may have more."""
-
-UNCERTAIN = 2**20
-"""Maximum number of uncertain results that the GPU lists; beyond it, all results are recomputed."""
 
 STATISTIC = 2**32 - 1
 """Stands in place of an element's index for the statistics of its row."""
@@ -38,7 +35,7 @@ _NUMBERS = np.dtype([*((name, "<f8") for name in ("epsilon", "depth", "inverse")
 _NEST = nest_dtype(len(TENSORS))
 _TASK = np.dtype(
     [
-        *((name, "<u8") for name in (*TENSORS, "partial", "rows", "uncertain")),
+        *((name, "<u8") for name in (*TENSORS, "partial", "rows", "undecided")),
         ("numbers", _NUMBERS),
         *((name, "<u4") for name in ("first", "outputs", "items", "stretch", "splits", "room")),
         ("step", "<u4", (len(TENSORS),)),
@@ -215,12 +212,12 @@ class NormalizationJob:
         return rows * (self._shape.splits * self._kernels.state_bytes + self._kernels.row_bytes)
 
     @property
-    def uncertain_bytes(self) -> int:
+    def undecided_bytes(self) -> int:
         return 8 + 8 * self._room if self._kernels.exact else 0
 
     @property
     def _room(self) -> int:
-        return min(size_of(self._kept) * (size_of(self._reduced) + 1), UNCERTAIN)
+        return min(size_of(self._kept) * (size_of(self._reduced) + 1), MOST_UNDECIDED)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
@@ -229,7 +226,7 @@ class NormalizationJob:
         for name, each in self._beside.items():
             task[name] = (memory.outputs if each.is_output else memory.inputs)[each.name]
         shape, kept = self._shape, size_of(self._kept)
-        task["uncertain"], task["room"] = memory.uncertain, self._room
+        task["undecided"], task["room"] = memory.undecided, self._room
         epsilon = self._kernels.epsilon + 0.0  # turns -0 into 0
         count = size_of(self._reduced)
         task["numbers"] = (epsilon, shape.depth, 1 / count, count, 0)
@@ -259,14 +256,14 @@ class NormalizationJob:
             yield KernelLaunch(self._program, "join_splits", (-(-outputs // joining[1]), 1), joining, task)
             yield KernelLaunch(self._program, "put_rows", (grid, shape.splits), shape.block, task)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of a row and the index of an element in it."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.settle``; a place is the number of a row and the index of an element in it."""
         for row, indices in self._all_places() if places is None else _by_row(places):
             if stop():
                 raise Stopped
-            self._recompute_row(row, indices, inputs, outputs, stop)
+            self._settle_row(row, indices, inputs, outputs, stop)
 
-    def _recompute_row(self, row: int, indices: Array, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    def _settle_row(self, row: int, indices: Array, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         starts = [int(offsets(self._kept, np.array([row]), number)[0]) for number in range(len(TENSORS))]
         source = inputs["InputTensor"]
         sizes = [axis.size for axis in self._reduced]

@@ -145,10 +145,10 @@ struct Row {
         return IS_KEPT ? kept : (Kept)exponential_of((double)x - peak);
     }
     template <bool IS_KEPT>
-    __device__ __forceinline__ u32 open_of_all(
+    __device__ __forceinline__ u32 undecided_of_all(
         const float (&x)[LANES], const Kept (&kept)[LANES], f32 (&results)[LANES]
     ) const {
-        return open_of<LANES>([&](int k) {
+        return undecided_of<LANES>([&](int k) {
             double found = LOGARITHM ? ((double)x[k] - peak) - factor : term_of<IS_KEPT>(x[k], kept[k]) * factor;
             return ::at_once(found, slack, !LOGARITHM, results[k]);  // a softmax result is never infinite
         });
@@ -156,26 +156,26 @@ struct Row {
     // The logarithm in floats: both parts are at most 0, so nothing cancels. The sum's logarithm is rounded up, within
     // 2^-23, so that values smaller than any float keep the sign of the result; the other steps round by 2^-24.
     template <bool IS_KEPT>
-    __device__ __forceinline__ u32 open_of_all(
+    __device__ __forceinline__ u32 undecided_of_all(
         const float (&x)[LANES], const Kept (&)[LANES], f16 (&results)[LANES]
     ) const {
         float found[LANES];
 #pragma unroll
         for (int k = 0; k < LANES; ++k) found[k] = (x[k] - peak) - __double2float_ru(factor);
-        return open_halves(found, 1 - 0x1.8p-22f, 1 + 0x1.8p-22f, results);
+        return undecided_halves(found, 1 - 0x1.8p-22f, 1 + 0x1.8p-22f, results);
     }
     template <bool IS_KEPT>
     __device__ __forceinline__ u32 at_once(
         const Lanes &, const float (&x)[LANES], const Kept (&kept)[LANES], const Beside (&)[LANES],
         Element (&results)[LANES]
     ) const {
-        u32 open = open_of_all<IS_KEPT>(x, kept, results);
-        return LOGARITHM || IS_KEPT || is_usual(least_of_all(x), peak) ? open : (1u << LANES) - 1;
+        u32 undecided = undecided_of_all<IS_KEPT>(x, kept, results);
+        return LOGARITHM || IS_KEPT || is_usual(least_of_all(x), peak) ? undecided : (1u << LANES) - 1;
     }
-    __device__ __forceinline__ bool is_certain(double found, f32 &result) const {
+    __device__ __forceinline__ bool is_settled(double found, f32 &result) const {
         return certainly(found, slack, slack * 0x1p-53, result);
     }
-    __device__ __forceinline__ bool is_certain(double found, f16 &result) const {
+    __device__ __forceinline__ bool is_settled(double found, f16 &result) const {
         return certainly_half((float)found, 0x1p-22f, result) || certainly(found, slack, slack * 0x1p-53, result);
     }
     static __device__ __forceinline__ Row of(const State &state, const Numbers &) {
@@ -206,6 +206,6 @@ struct Row {
         double term = IS_KEPT ? kept : x > Bounds<float>::lowest() || x != x ? exponential(x, peak) : 0.0;
         double found = term * factor;
 #endif
-        return is_certain(found, result);
+        return is_settled(found, result);
     }
 };

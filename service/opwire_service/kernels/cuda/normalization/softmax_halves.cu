@@ -111,7 +111,7 @@ struct Row {
     double factor, shift;
     float below, above;  // the factor, minus and plus the error of terms
     u32 least;
-    u32 unknown;         // the bits of all LANES elements if the sum is uncertain
+    u32 unknown;         // the bits of all LANES elements if the sum is undecided
 
     static const bool TELLS_AT_ONCE = true;
 
@@ -133,7 +133,7 @@ struct Row {
                 terms[k] = exponential_in_floats(widen(x), power);
             }
         }
-        return open_halves(terms, below, above, results) | unknown;
+        return undecided_halves(terms, below, above, results) | unknown;
     }
     static __device__ __forceinline__ Row of(const State &state, const Numbers &) {
         Row row;

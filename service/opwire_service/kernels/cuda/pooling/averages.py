@@ -47,7 +47,7 @@ _POSITIONS = 2**30
 _DIMENSION = np.dtype([(name, "<u4") for name in ("size", "stride", "window", "start", "dilation", "step")])
 _POOLING = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "uncertain")),
+        *((name, "<u8") for name in ("source", "target", "undecided")),
         *((name, "<u4") for name in ("first", "outputs", "room", "divisor")),
         ("dimension", _DIMENSION, (SPATIAL,)),
         ("nest", nest_dtype(_TENSORS)),
@@ -143,7 +143,7 @@ class Averages(Listing):
         return Program(sources, macros)
 
     @property
-    def uncertain_bytes(self) -> int:
+    def undecided_bytes(self) -> int:
         return 0 if self._power > 2 else 8 + 8 * self._room
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
@@ -168,7 +168,7 @@ class Averages(Listing):
     def _parameter(self, memory: CudaMemory) -> Array:
         (task,) = whole = np.zeros(1, _POOLING)
         task["source"], task["target"] = memory.inputs["InputTensor"], memory.outputs["OutputTensor"]
-        task["uncertain"], task["room"] = memory.uncertain, self._room
+        task["undecided"], task["room"] = memory.undecided, self._room
         if getattr(self._plan.attributes, "IncludePadding", False):
             task["divisor"] = prod(dimension.window for dimension in self._dimensions)
         steps = (*(0,) * SPATIAL, *self._source.element_strides[2:])[-SPATIAL:]
@@ -177,8 +177,8 @@ class Averages(Listing):
         write_nest(self._nest, task["nest"])
         return whole
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of an output in memory order, and 0."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.settle``; a place is the number of an output in memory order, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         source = strided(self._source, inputs["InputTensor"])
         dimensions = dimensions_of(self._plan.attributes, self._source.sizes)

@@ -17,9 +17,9 @@ struct Dimension {
 struct Gradient {
     const Input *source, *pooled;
     Output *target;
-    u32 *uncertain;      // count, 0, then the indices of the outputs to recompute, each with a 0
+    u32 *undecided;      // count, 0, then the indices of the undecided outputs, each with a 0
     u32 first, outputs;  // the elements to compute
-    u32 room;            // for uncertain outputs
+    u32 room;            // for undecided outputs
     u32 divisor;         // of all windows, or 0 to count the elements of each
     Dimension dimension[SPATIAL];
     Nest nest;  // over the elements: source without spatial dimensions, target, and spatial positions
@@ -80,7 +80,7 @@ static __device__ bool wins(const Gradient &gradient, const Input *image, const 
 }
 #endif
 
-// Rounds a sum of quotients. Returns false if the result is uncertain.
+// Rounds a sum of quotients. Returns false if the result is undecided.
 static __device__ __forceinline__ bool settled(double value, double mass, u32 terms, Output &result) {
     typedef Format<Output> F;
     double error = mass * (terms + 4) * UNIT;
@@ -144,12 +144,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) share_out(const __grid_con
 #endif
     Output result;
     Terms all = {terms + 2.0, WINS ? terms + 1 : common ? common : 1, 0};
-    bool is_certain = is_common ? sum.finish(result, Input(), all) : settled(value, mass, terms, result);
+    bool is_settled = is_common ? sum.finish(result, Input(), all) : settled(value, mass, terms, result);
     gradient.target[at.of[TARGET_AT]] = result;
-    if (is_certain) return;
-    u32 i = atomicAdd(gradient.uncertain, 1u);
+    if (is_settled) return;
+    u32 i = atomicAdd(gradient.undecided, 1u);
     if (i < gradient.room) {
-        gradient.uncertain[2 + 2 * i] = gradient.first + (u32)number;
-        gradient.uncertain[3 + 2 * i] = 0;
+        gradient.undecided[2 + 2 * i] = gradient.first + (u32)number;
+        gradient.undecided[3 + 2 * i] = 0;
     }
 }

@@ -25,7 +25,7 @@ _MEMBERS = ("size", "stride", "window", "start", "outputs", "step", "dilation", 
 _DIMENSION = np.dtype([(name, "<u4") for name in _MEMBERS])
 _GRADIENT = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "pooled", "target", "uncertain")),
+        *((name, "<u8") for name in ("source", "pooled", "target", "undecided")),
         *((name, "<u4") for name in ("first", "outputs", "room", "divisor")),
         ("dimension", _DIMENSION, (SPATIAL,)),
         ("nest", nest_dtype(_TENSORS)),
@@ -61,7 +61,7 @@ class PoolingGradient(Listing):
         """See ``CudaJob.launches``."""
         (task,) = whole = np.zeros(1, _GRADIENT)
         task["source"], task["target"] = memory.inputs["InputGradientTensor"], memory.outputs["OutputGradientTensor"]
-        task["uncertain"], task["room"] = memory.uncertain, self._room
+        task["undecided"], task["room"] = memory.undecided, self._room
         if self._pooled is not None:
             task["pooled"] = memory.inputs["InputTensor"]
         elif self._plan.attributes.IncludePadding:
@@ -86,8 +86,8 @@ class PoolingGradient(Listing):
             part["first"], part["outputs"] = first, count
             yield KernelLaunch(self._program, "share_out", (-(-count // THREADS), 1), (THREADS, 1), part)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of an output in memory order, and 0."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.settle``; a place is the number of an output in memory order, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         to, target = FORMATS[self._source.data_type], outputs["OutputGradientTensor"]
         views = {name: strided(desc, inputs[name]) for name, desc in self._plan.inputs.items()}

@@ -33,7 +33,7 @@ class Unpooling:
     """The job of a MAX_UNPOOLING plan."""
 
     scratch_bytes = 0
-    uncertain_bytes = 0
+    undecided_bytes = 0
 
     def __init__(self, plan: Plan, card: Card) -> None:
         source, indices = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"]
@@ -71,8 +71,8 @@ class Unpooling:
                 blocks = -(-int(part["count"][0]) // THREADS)
                 yield KernelLaunch(self._program, entry, (blocks, 1), (THREADS, 1), part)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: no result is ever uncertain."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """Does nothing: no result is ever undecided."""
 
 
 def _rows(sizes: tuple[int, ...], *strides: tuple[int, ...]) -> Nest:

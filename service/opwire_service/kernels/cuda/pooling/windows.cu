@@ -16,9 +16,9 @@ struct Dimension {
 struct Pooling {
     const Input *source;
     Output *target;
-    u32 *uncertain;      // count, 0, then the indices of the outputs to recompute, each with a 0
+    u32 *undecided;      // count, 0, then the indices of the undecided outputs, each with a 0
     u32 first, outputs;  // the outputs to compute
-    u32 room;            // for uncertain outputs
+    u32 room;            // for undecided outputs
     u32 divisor;         // of all means, or 0 to count the elements of each window
     Dimension dimension[SPATIAL];
     Nest nest;  // over the outputs: source without spatial dimensions, target, and spatial positions
@@ -27,7 +27,7 @@ struct Pooling {
 static __device__ __forceinline__ void store(const Pooling &pooling, u32 output, u32 at, Accumulator total, u32 elements) {
     u32 divisor = pooling.divisor ? pooling.divisor : elements;
     Output result;
-    bool is_certain = true;
+    bool is_settled = true;
     if (elements == 0 && (!MEAN || divisor == 0)) {
         result = Format<Output>::make(MEAN ? Format<Output>::quiet_nan : 0);
     } else {
@@ -35,14 +35,14 @@ static __device__ __forceinline__ void store(const Pooling &pooling, u32 output,
         if (elements < divisor) total.add_term(0.0);  // padding
 #endif
         Terms terms = {elements + 32.0, divisor, 0};
-        is_certain = total.finish(result, Input(), terms);
+        is_settled = total.finish(result, Input(), terms);
     }
     pooling.target[at] = result;
-    if (is_certain) return;
-    u32 i = atomicAdd(pooling.uncertain, 1u);
+    if (is_settled) return;
+    u32 i = atomicAdd(pooling.undecided, 1u);
     if (i < pooling.room) {
-        pooling.uncertain[2 + 2 * i] = output;
-        pooling.uncertain[3 + 2 * i] = 0;
+        pooling.undecided[2 + 2 * i] = output;
+        pooling.undecided[3 + 2 * i] = 0;
     }
 }
 
@@ -156,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) sum_strips(const __grid_co
     }
     bool is_exact = HALF || __float_as_uint(top) <= (least >> 1) + ((28u - 6) << 23);
     Pack<Output, STRIP> results;
-    u32 open = 0;
+    u32 undecided = 0;
 #pragma unroll
     for (int k = 0; k < STRIP; ++k) {
         double sum = column[k * STRIDE];
@@ -175,10 +175,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) sum_strips(const __grid_co
             results.lane[k] = Format<Output>::make(Format<Output>::nearest(sum * share));
         else if (!certainly(sum * share, 4, 4 * UNIT, results.lane[k]))
             results.lane[k] = divided(sum, divisor);
-        open |= (u32)!is_exact << k;
+        undecided |= (u32)!is_exact << k;
     }
     *reinterpret_cast<Pack<Output, STRIP> *>(pooling.target + at.of[TARGET_AT]) = results;
-    for (; open; open &= open - 1) alone(pooling, number + __ffs(open) - 1);
+    for (; undecided; undecided &= undecided - 1) alone(pooling, number + __ffs(undecided) - 1);
 }
 #elif WINDOW0
 extern "C" __global__ void __launch_bounds__(THREADS) sum_small_windows(const __grid_constant__ Pooling pooling) {

@@ -34,7 +34,7 @@ class Convolution:
     """The job of a convolution, phase by phase."""
 
     state_bytes = 0
-    uncertain_bytes = 0
+    undecided_bytes = 0
 
     def __init__(self, plan: Plan, card: Card) -> None:
         geometry = ConvolutionGeometry(plan)
@@ -103,7 +103,7 @@ class Convolution:
             if lines is not None:
                 yield from record(phase_products(self._plan, self._geometry, self._target, lines), self._tiling)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Does nothing: no result is left to the host."""
 
 

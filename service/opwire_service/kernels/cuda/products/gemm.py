@@ -90,7 +90,7 @@ class Gemm:
     """The job of a matrix product."""
 
     state_bytes = 0
-    uncertain_bytes = 0
+    undecided_bytes = 0
 
     def __init__(self, plan: Plan, card: Card) -> None:
         attributes, target = plan.attributes, device_desc(plan.outputs["OutputTensor"])
@@ -144,7 +144,7 @@ class Gemm:
         if self._softmax is not None:
             yield from self._softmax.launches(values, target)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Does nothing: no result is left to the host."""
 
 

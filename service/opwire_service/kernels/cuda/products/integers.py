@@ -52,7 +52,7 @@ class IntegerProducts:
     """
 
     state_bytes = 0
-    uncertain_bytes = 0
+    undecided_bytes = 0
 
     def __init__(
         self, plan: Plan, card: Card, products: BatchedProduct, tensors: dict[str, str], *, has_window: bool
@@ -84,7 +84,7 @@ class IntegerProducts:
         for batch in self._batches:
             yield from batch.placed(self._program, addresses, memory.scratch)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Does nothing: no result is left to the host."""
 
 

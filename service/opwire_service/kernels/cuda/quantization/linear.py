@@ -44,7 +44,7 @@ class Linear:
     """
 
     scratch_bytes = 0
-    uncertain_bytes = 0
+    undecided_bytes = 0
 
     def __init__(self, plan: Plan, card: Card, *, scale: str | None, zero_point: str, quantizes: bool) -> None:
         self._is_dynamic = scale is None
@@ -113,8 +113,8 @@ class Linear:
                 part["first"], part["count"] = first, count
                 yield KernelLaunch(self._program, entry, (-(-count // (THREADS * LANES)), 1), (THREADS, 1), part)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: no result is ever uncertain."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """Does nothing: no result is ever undecided."""
 
 
 def _blocks(parameter: Sequence[int], sizes: Sequence[int]) -> list[int]:

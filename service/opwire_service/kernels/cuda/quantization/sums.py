@@ -32,7 +32,7 @@ class CudaSumsJob:
 
     scratch_bytes = 0
     state_bytes = 0
-    uncertain_bytes = 0
+    undecided_bytes = 0
 
     def __init__(self, plan: Plan, card: Card) -> None:
         self._target = device_desc(plan.outputs["OutputTensor"])
@@ -72,8 +72,8 @@ class CudaSumsJob:
             part["first"], part["count"] = first, count
             yield KernelLaunch(self._program, "add", (-(-count // (THREADS * LANES)), 1), (THREADS, 1), part)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: no result is ever uncertain."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """Does nothing: no result is ever undecided."""
 
 
 JOBS = {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD": CudaSumsJob}

@@ -18,17 +18,17 @@ static __device__ __forceinline__ float coordinate(const Sampled &axis, u32 outp
     return __fsub_rn(moved, axis.input_offset);
 }
 
-static __device__ __forceinline__ u32 whole(float x) { return x < 0x1p32f ? (u32)x : ~0u; }
+static __device__ __forceinline__ u32 integer(float x) { return x < 0x1p32f ? (u32)x : ~0u; }
 
 // Coordinates outside are clamped to the edges, and NaN to the first element.
 static __device__ __forceinline__ Pair neighbors(float at, u32 size, u32 step) {
     float inside = at > 0 ? at : 0, first = floorf(inside), weight = inside - first;
-    u32 index = whole(first);
+    u32 index = integer(first);
     if (index >= size - 1) return {(size - 1) * step, 0, 0};
     return {index * step, weight > 0 ? step : 0, weight};
 }
 
-static __device__ __forceinline__ u32 clamped(float at, u32 size) { return min(whole(fmaxf(at, 0)), size - 1); }
+static __device__ __forceinline__ u32 clamped(float at, u32 size) { return min(integer(fmaxf(at, 0)), size - 1); }
 
 // The elements from which an output is interpolated: see `ResampledAxis.pair`.
 static __device__ __forceinline__ Pair pair_of(const Sampled &axis, u32 output, u32 step) {
@@ -48,7 +48,7 @@ const int HALVES_UP = 0, HALVES_DOWN = 1, UPWARDS = 2, DOWNWARDS = 3;
 
 template <int ROUNDING> static __device__ __forceinline__ u32 nearest_index(float at, u32 size) {
     float inside = at > 0 ? at : 0, first = floorf(inside), rest = inside - first;
-    u32 index = whole(first);
+    u32 index = integer(first);
     if (index >= size - 1) return size - 1;
     bool is_next = ROUNDING == HALVES_UP ? rest >= 0.5f : ROUNDING == HALVES_DOWN ? rest > 0.5f : ROUNDING == UPWARDS && rest > 0;
     return index + is_next;

@@ -9,7 +9,7 @@ typedef ELEMENT Element;
 struct Task {
     const Element *source;
     Element *target;
-    u32 *uncertain;      // count, 0, then the indices of the outputs to recompute, each with a 0
+    u32 *undecided;      // count, 0, then the indices of the undecided outputs, each with a 0
     u32 first, count;    // the elements to compute
     u32 room, unused;
     u32 outputs[4];      // along each resampled dimension
@@ -116,12 +116,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) gather(const __grid_consta
     });
     mass *= fmax(1.0, terms / 16);  // sums of many terms lose more
     Element result;
-    bool is_sure = settled(value, (float)mass, result) || gather_exactly(task, at, readers, result);
+    bool is_settled = settled(value, (float)mass, result) || gather_exactly(task, at, readers, result);
     task.target[at.of[TARGET_AT]] = result;
-    if (is_sure) return;
-    u32 i = atomicAdd(task.uncertain, 1u);
+    if (is_settled) return;
+    u32 i = atomicAdd(task.undecided, 1u);
     if (i < task.room) {
-        task.uncertain[2 + 2 * i] = task.first + (u32)number;
-        task.uncertain[3 + 2 * i] = 0;
+        task.undecided[2 + 2 * i] = task.first + (u32)number;
+        task.undecided[3 + 2 * i] = 0;
     }
 }

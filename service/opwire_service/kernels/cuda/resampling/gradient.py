@@ -21,7 +21,7 @@ from .resample import LAUNCH_READS, RANK, SAMPLED, THREADS, is_plain
 _TENSORS = 2 + RANK
 _TASK = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "uncertain")),
+        *((name, "<u8") for name in ("source", "target", "undecided")),
         *((name, "<u4") for name in ("first", "count", "room", "unused")),
         ("outputs", "<u4", (RANK,)),
         ("axis", SAMPLED, (RANK,)),
@@ -68,7 +68,7 @@ class ResamplingGradient(Listing):
         """See ``CudaJob.launches``."""
         (task,) = whole = np.zeros(1, _TASK)
         task["source"], task["target"] = memory.inputs["InputGradientTensor"], memory.outputs["OutputGradientTensor"]
-        task["uncertain"], task["room"] = memory.uncertain, self._room
+        task["undecided"], task["room"] = memory.undecided, self._room
         for number, i in enumerate(self._resampled):
             axis, step = self._axes[i], self._source.element_strides[i]
             task["outputs"][number] = axis.outputs
@@ -89,8 +89,8 @@ class ResamplingGradient(Listing):
             part["first"], part["count"] = first, count
             yield KernelLaunch(self._program, "gather", (-(-count // THREADS), 1), (THREADS, 1), part)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of an output in memory order, and 0."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.settle``; a place is the number of an output in memory order, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         flat, target = inputs["InputGradientTensor"], outputs["OutputGradientTensor"]
         source = strided(self._source, flat)

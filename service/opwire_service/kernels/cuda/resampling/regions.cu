@@ -17,7 +17,7 @@ struct Task {
     const Element *source, *regions;
     const Index *images;
     Element *target;
-    u32 *uncertain;      // count, 0, then the indices of the outputs to recompute, each with a 0
+    u32 *undecided;      // count, 0, then the indices of the undecided outputs, each with a 0
     double input_offset, output_offset, outside;
     u32 first, outputs;  // the outputs to compute
     u32 room;
@@ -32,15 +32,15 @@ struct Task {
 };
 
 static __device__ __forceinline__ void list(const Task &task, u32 output) {
-    u32 i = atomicAdd(task.uncertain, 1u);
+    u32 i = atomicAdd(task.undecided, 1u);
     if (i < task.room) {
-        task.uncertain[2 + 2 * i] = output;
-        task.uncertain[3 + 2 * i] = 0;
+        task.undecided[2 + 2 * i] = output;
+        task.undecided[3 + 2 * i] = 0;
     }
 }
 
 // Leaves everything to the host, which can be stopped, where a launch would take too long.
-extern "C" __global__ void leave_all(const __grid_constant__ Task task) { task.uncertain[0] = ~0u; }
+extern "C" __global__ void leave_all(const __grid_constant__ Task task) { task.undecided[0] = ~0u; }
 
 #if POOLS
 static __device__ __forceinline__ i64 rounded_corner(double x) {
@@ -219,8 +219,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) align_regions(const __grid
     } else if (inside < all && (task.outside > value || value != value)) {
         value = task.outside;
     }
-    bool is_sure = settled(value + 0.0, (float)mass, result) || (!LINEAR && !AVERAGE);
+    bool is_settled = settled(value + 0.0, (float)mass, result) || (!LINEAR && !AVERAGE);
     task.target[at.of[TARGET_AT]] = result;
-    if (!is_sure) list(task, task.first + (u32)number);
+    if (!is_settled) list(task, task.first + (u32)number);
 }
 #endif

@@ -34,7 +34,7 @@ _TENSORS = 5
 _EXTENT = np.dtype([*((name, "<u4") for name in ("size", "step", "outputs", "unused")), ("scale", "<f8")])
 _TASK = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "regions", "images", "target", "uncertain")),
+        *((name, "<u8") for name in ("source", "regions", "images", "target", "undecided")),
         *((name, "<f8") for name in ("input_offset", "output_offset", "outside")),
         *((name, "<u4") for name in ("first", "outputs", "room", "least", "most", "to_corners")),
         *((name, "<u4") for name in ("image_count", "image_step", "region_step", "corner_step", "number_step")),
@@ -114,7 +114,7 @@ class RegionsJob(Listing):
         (task,) = whole = np.zeros(1, _TASK)
         attributes, regions = self._plan.attributes, self._plan.inputs["ROITensor"]
         task["source"], task["regions"] = memory.inputs["InputTensor"], memory.inputs["ROITensor"]
-        task["target"], task["uncertain"] = memory.outputs["OutputTensor"], memory.uncertain
+        task["target"], task["undecided"] = memory.outputs["OutputTensor"], memory.undecided
         task["room"] = self._room
         task["image_count"], task["image_step"] = self._source.sizes[0], self._source.element_strides[0]
         task["region_step"], task["corner_step"] = regions.element_strides[-2:]
@@ -131,8 +131,8 @@ class RegionsJob(Listing):
         nests.write_nest(self._nest, task["nest"])
         return whole
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of an output in memory order, and 0."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.settle``; a place is the number of an output in memory order, and 0."""
         numbers = np.arange(nests.size_of(self._nest)) if places is None else places[:, 0]
         views = {name: nests.strided(desc, inputs[name]) for name, desc in self._plan.inputs.items()}
         source, target = views["InputTensor"], outputs["OutputTensor"]

@@ -10,7 +10,7 @@ typedef ELEMENT Element;
 struct Task {
     const Element *source;
     Element *target;
-    u32 *uncertain;     // count, 0, then the indices of the outputs to recompute, each with a 0
+    u32 *undecided;     // count, 0, then the indices of the undecided outputs, each with a 0
     u32 first, packs;   // the outputs to compute, in packs of LANES
     u32 room, unused;
     u32 step[TENSORS];  // between the LANES outputs of a pack
@@ -19,10 +19,10 @@ struct Task {
 };
 
 static __device__ __forceinline__ void list(const Task &task, u32 output) {
-    u32 i = atomicAdd(task.uncertain, 1u);
+    u32 i = atomicAdd(task.undecided, 1u);
     if (i < task.room) {
-        task.uncertain[2 + 2 * i] = output;
-        task.uncertain[3 + 2 * i] = 0;
+        task.undecided[2 + 2 * i] = output;
+        task.undecided[3 + 2 * i] = 0;
     }
 }
 
@@ -111,9 +111,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) resample_triangles(const _
     }
     if (!present || threadIdx.x) return;
     Element result;
-    bool is_sure = settled(value, (float)mass, result);
+    bool is_settled = settled(value, (float)mass, result);
     task.target[at.of[TARGET_AT]] = result;
-    if (!is_sure) list(task, task.first + (u32)number);
+    if (!is_settled) list(task, task.first + (u32)number);
 }
 #else
 #if LINEAR
@@ -195,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) resample(const __grid_cons
             const Sampled &axis = task.axis[i];
             pairs[i] = pair_of(axis, at.of[PLACE_AT + i], axis.step);
         }
-    u32 open = 0;
+    u32 undecided = 0;
 #pragma unroll
     for (int k = 0; k < LANES; ++k) {
         if (INNER >= 0) {
@@ -203,11 +203,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) resample(const __grid_cons
             pairs[INNER] = pair_of(axis, place(task, at, PLACE_AT + INNER, k), axis.step);
         }
         const Element *source = task.source + place(task, at, SOURCE_AT, k);
-        bool is_sure = interpolate(source, pairs, results.lane[k]);
-        if (!is_sure) is_sure = interpolate_exactly(source, pairs, results.lane[k]);
-        open |= (u32)!is_sure << k;
+        bool is_settled = interpolate(source, pairs, results.lane[k]);
+        if (!is_settled) is_settled = interpolate_exactly(source, pairs, results.lane[k]);
+        undecided |= (u32)!is_settled << k;
     }
-    for (; open; open &= open - 1) list(task, (task.first + (u32)number) * LANES + __ffs(open) - 1);
+    for (; undecided; undecided &= undecided - 1) list(task, (task.first + (u32)number) * LANES + __ffs(undecided) - 1);
 #else
     u32 from = at.of[SOURCE_AT];
 #pragma unroll

@@ -38,7 +38,7 @@ SAMPLED = np.dtype(
 )
 _TASK = np.dtype(
     [
-        *((name, "<u8") for name in ("source", "target", "uncertain")),
+        *((name, "<u8") for name in ("source", "target", "undecided")),
         *((name, "<u4") for name in ("first", "packs", "room", "unused")),
         ("step", "<u4", (_TENSORS,)),
         ("axis", SAMPLED, (RANK,)),
@@ -126,14 +126,14 @@ class Resampling(Listing):
         return Program(sources, macros)
 
     @property
-    def uncertain_bytes(self) -> int:
+    def undecided_bytes(self) -> int:
         return 8 + 8 * self._room if self._linear else 0
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
         (task,) = whole = np.zeros(1, _TASK)
         task["source"], task["target"] = memory.inputs["InputTensor"], memory.outputs["OutputTensor"]
-        task["uncertain"], task["room"] = memory.uncertain, self._room
+        task["undecided"], task["room"] = memory.undecided, self._room
         task["step"] = self._nest[-1].steps if self._nest else 0
         for number, i in enumerate(self._resampled):
             axis, step = self._axes[i], self._source.element_strides[i]
@@ -152,8 +152,8 @@ class Resampling(Listing):
             entry = "resample_triangles" if self._triangles else "resample"
             yield KernelLaunch(self._program, entry, (-(-count // along), 1), block, part)
 
-    def recompute(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """See ``CudaJob.recompute``; a place is the number of an output in memory order, and 0."""
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.settle``; a place is the number of an output in memory order, and 0."""
         numbers = np.arange(size_of(self._nest)) if places is None else places[:, 0]
         flat, target = inputs["InputTensor"], outputs["OutputTensor"]
         source = strided(self._source, flat)

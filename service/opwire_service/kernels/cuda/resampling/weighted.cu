@@ -1,4 +1,4 @@
-// Rounds weighted sums of elements, computed in double: for integers if the result is certain, for floats if the error
+// Rounds weighted sums of elements, computed in double: for integers if the result is settled, for floats if the error
 // is far below an ULP.
 
 template <class T> struct Enough;

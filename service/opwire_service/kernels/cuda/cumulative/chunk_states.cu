@@ -1,4 +1,5 @@
-// What chunks tell later ones: first their own total, which the total up to their end replaces afterwards.
+// What chunks publish for later ones: first their own total, then in its place the total up to their end. See Merrill and
+// Garland, "Single-pass parallel prefix scan with decoupled look-back".
 
 // Some words of a total and its mark. Packets are scalars in memory, not vectors, whose loads the compiler may split, so
 // that nobody sees the words of one total with the mark of another.
@@ -32,16 +33,16 @@ struct Packet {
 };
 
 // The totals of all chunks, in memory.
-struct Told {
-    static const u32 ALONE = 1, UP_TO = 2;  // marks
+struct ChunkStates {
+    static const u32 AGGREGATE = 1, PREFIX = 2;  // marks
     static const u32 PACKETS = (Words<Running>::COUNT + Packet::COUNT - 1) / Packet::COUNT;
     unsigned char *first;
 
-    __device__ __forceinline__ Told(const Lines &all) : first(reinterpret_cast<unsigned char *>(all.told + 2)) {}
+    __device__ __forceinline__ ChunkStates(const Lines &all) : first(reinterpret_cast<unsigned char *>(all.states + 2)) {}
     __device__ __forceinline__ unsigned char *at(u32 chunk, u32 packet) const {
         return first + (u64)(chunk * PACKETS + packet) * Packet::BYTES;
     }
-    __device__ __forceinline__ void tell(u32 chunk, const Running &total, u32 mark) const {
+    __device__ __forceinline__ void publish(u32 chunk, const Running &total, u32 mark) const {
         Words<Running> words;
         words.whole = total;
 #pragma unroll
@@ -54,9 +55,9 @@ struct Told {
         }
     }
     // Reads a total. Returns its mark, or 0 if it is not there or just being replaced.
-    __device__ __forceinline__ u32 hear(u32 chunk, Running &total) const {
+    __device__ __forceinline__ u32 read(u32 chunk, Running &total) const {
         Words<Running> words;
-        u32 mark = ALONE | UP_TO;
+        u32 mark = AGGREGATE | PREFIX;
 #pragma unroll
         for (u32 p = 0; p < PACKETS; ++p) {
             Packet packet;

@@ -37,7 +37,7 @@ union Shared {
     __device__ Shared() {}
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_shares(const __grid_constant__ Lines all) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_blocks(const __grid_constant__ Lines all) {
     __shared__ Items items;
     __shared__ Shared shared;  // inclusive scan over the threads
     __shared__ Extent extent;

@@ -3,47 +3,47 @@
 template <class T> struct Width { static const int bits = 8 * sizeof(T); };
 template <class T> static __device__ __forceinline__ bool is_signed() { return (T)-1 < (T)1; }
 
-template <class T> static __device__ __forceinline__ T whole_add(T a, T b) { return (T)((u64)a + (u64)b); }
-template <class T> static __device__ __forceinline__ T whole_subtract(T a, T b) { return (T)((u64)a - (u64)b); }
-template <class T> static __device__ __forceinline__ T whole_multiply(T a, T b) { return (T)((u64)a * (u64)b); }
-template <class T> static __device__ __forceinline__ T whole_negate(T a) { return (T)(0 - (u64)a); }
+template <class T> static __device__ __forceinline__ T integer_add(T a, T b) { return (T)((u64)a + (u64)b); }
+template <class T> static __device__ __forceinline__ T integer_subtract(T a, T b) { return (T)((u64)a - (u64)b); }
+template <class T> static __device__ __forceinline__ T integer_multiply(T a, T b) { return (T)((u64)a * (u64)b); }
+template <class T> static __device__ __forceinline__ T integer_negate(T a) { return (T)(0 - (u64)a); }
 // The lowest number of up to 16 bits saturates.
-template <class T> static __device__ __forceinline__ T whole_absolute(T a) {
-    T opposite = whole_negate(a);
+template <class T> static __device__ __forceinline__ T integer_absolute(T a) {
+    T opposite = integer_negate(a);
     if (sizeof(T) < 4 && a < 0 && opposite < 0) return (T)(opposite - 1);
     return a < 0 ? opposite : a;
 }
-template <class T> static __device__ __forceinline__ T whole_sign(T a) { return (T)((a > 0) - (a < 0)); }
-template <class T> static __device__ __forceinline__ T whole_minimum(T a, T b) { return b < a ? b : a; }
-template <class T> static __device__ __forceinline__ T whole_maximum(T a, T b) { return b > a ? b : a; }
+template <class T> static __device__ __forceinline__ T integer_sign(T a) { return (T)((a > 0) - (a < 0)); }
+template <class T> static __device__ __forceinline__ T integer_minimum(T a, T b) { return b < a ? b : a; }
+template <class T> static __device__ __forceinline__ T integer_maximum(T a, T b) { return b > a ? b : a; }
 
 // Division by zero sets all bits, but negative numbers of up to 32 bits give 1.
 template <class T> static __device__ __forceinline__ T by_zero(T a) {
     return sizeof(T) <= 4 && a < 0 ? (T)1 : (T)-1;
 }
-template <class T> static __device__ __forceinline__ T whole_divide(T a, T b) {
+template <class T> static __device__ __forceinline__ T integer_divide(T a, T b) {
     if (b == 0) return by_zero(a);
-    if (is_signed<T>() && b == (T)-1) return whole_negate(a);  // the minimum has no positive counterpart
+    if (is_signed<T>() && b == (T)-1) return integer_negate(a);  // the minimum has no positive counterpart
     return (T)(a / b);
 }
-template <class T> static __device__ __forceinline__ T whole_remainder(T a, T b) {
+template <class T> static __device__ __forceinline__ T integer_remainder(T a, T b) {
     if (b == 0) return sizeof(T) <= 4 && is_signed<T>() ? a : (T)-1;
     if (is_signed<T>() && b == (T)-1) return 0;
     return (T)(a % b);
 }
-template <class T> static __device__ __forceinline__ T whole_floor_remainder(T a, T b) {
+template <class T> static __device__ __forceinline__ T integer_floor_remainder(T a, T b) {
     if (b == 0) return by_zero(a);
-    T rest = whole_remainder(a, b);
+    T rest = integer_remainder(a, b);
     return rest != 0 && (rest < 0) != (b < 0) ? (T)(rest + b) : rest;
 }
-template <class T> static __device__ __forceinline__ T whole_mean(T a, T b) {
+template <class T> static __device__ __forceinline__ T integer_mean(T a, T b) {
     static_assert(sizeof(T) <= 4, "the sum is one of 32 bits");
     u32 total = (u32)a + (u32)b;  // wraps
     return is_signed<T>() ? (T)((i32)total / 2) : (T)(total / 2);
 }
 
 // Negative exponents truncate. Powers wrap around in 32 bits, or 64, and those of narrower types then saturate.
-template <class T, class E> static __device__ T whole_power(T base, E exponent) {
+template <class T, class E> static __device__ T integer_power(T base, E exponent) {
     if (exponent < 0) {
         if (base == 1) return 1;
         return is_signed<T>() && base == (T)-1 ? (exponent & 1 ? (T)-1 : (T)1) : (T)0;
@@ -61,7 +61,7 @@ template <class T, class E> static __device__ T whole_power(T base, E exponent) 
 template <class A, class B> struct Wider { typedef i64 Both; };
 template <class A> struct Wider<A, A> { typedef A Both; };
 #define COMPARE(name, operation)                                                        \
-    template <class A, class B> static __device__ __forceinline__ i32 whole_##name(A a, B b) { \
+    template <class A, class B> static __device__ __forceinline__ i32 integer_##name(A a, B b) { \
         typedef typename Wider<A, B>::Both Both;                                        \
         return (Both)a operation (Both)b;                                               \
     }
@@ -111,7 +111,7 @@ static __device__ __forceinline__ double floor_of(const double (&part)[4], doubl
 }
 
 // x * scale + bias, computed exactly, then truncated and saturated.
-template <class T> static __device__ T scaled_whole(T x, float scale, float bias) {
+template <class T> static __device__ T scaled_integer(T x, float scale, float bias) {
     double s = scale, b = bias;
     if (!isfinite(s) || !isfinite(b)) return saturated<T>((double)x * s + b);
     // Split so that each part is exact in a double, and its product with the scale in one or two doubles.

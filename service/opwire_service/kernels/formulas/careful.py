@@ -15,6 +15,7 @@ import numpy as np
 from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array
 
+from ..error_free import to_odd, two_product, two_sum
 from . import float64
 from .bounds import FUNCTION, UNIT
 from .float64 import FUNCTIONS
@@ -26,8 +27,6 @@ _LEAST = 2.0**-1070
 
 _BEYOND = 1e300
 """Error of an infinity produced by overflow. It is finite, so the value still compares as beyond any float64."""
-
-_SPLIT = 2.0**27 + 1
 
 
 class Bounded(NamedTuple):
@@ -63,16 +62,10 @@ def settle(
     (size,) = np.broadcast_shapes((1,), *(array.shape for array in tensors.values()))
     value, error, rest = (np.broadcast_to(each, size) for each in evaluate(expression, tensors))
     if rest.any() and rounded(value[:1]).dtype.kind == "f":
-        value, error = _to_odd(value, rest), np.where(rest != 0, 0.0, error)
+        value, error = to_odd(np.array(value), rest), np.where(rest != 0, 0.0, error)
     low, high = rounded(value - 2 * error), rounded(value + 2 * error)  # at least one ULP away
     differ = low.view(f"<u{low.itemsize}") != high.view(f"<u{high.itemsize}")
     return rounded(value), (differ & (error != 0)) | ~np.isfinite(error)
-
-
-def _to_odd(value: Array, rest: Array) -> Array:
-    """Rounds ``value + rest`` such that rounding it again, to fewer bits, is correct: inexact results are odd."""
-    is_even = np.ascontiguousarray(value).view(np.int64) % 2 == 0
-    return np.where((rest != 0) & is_even, np.nextafter(value, np.copysign(np.inf, rest)), value)
 
 
 def covers(expression: Expression) -> bool:
@@ -128,28 +121,12 @@ def _is_number(a: Bounded) -> Any:
     return np.isfinite(a.value) & np.isfinite(a.error)
 
 
-def _split(a: Array) -> tuple[Array, Array]:
-    big = a * _SPLIT
-    high = big - (big - a)
-    return high, a - high
-
-
-def product_rest(a: Array, b: Array, product: Array) -> Array:
-    """Returns the rounding residue of a product exactly; NaN where it is out of range."""
-    (ah, al), (bh, bl) = _split(a), _split(b)
-    rest: Array = al * bl - (((product - ah * bh) - al * bh) - ah * bl)
-    return rest
-
-
 def _rounding(value: Array, is_exact: Array) -> Array:
     return np.where(is_exact | ~np.isfinite(value), 0.0, np.abs(value) * UNIT + _LEAST)
 
 
 def _sum(primitive: str, a: Bounded, b: Bounded) -> Bounded:
-    y = b.value if primitive == "add" else -b.value
-    total = a.value + y
-    part = total - a.value
-    rest = (a.value - (total - part)) + (y - part)
+    total, rest = two_sum(a.value, b.value if primitive == "add" else -b.value)
     is_sure = (_is_infinite(a) & _is_number(b)) | (_is_infinite(b) & _is_number(a))
     error = np.where(is_sure, 0.0, a.error + b.error + _rounding(total, rest == 0))
     return Bounded(total, error, np.where(_is_exact(a) & _is_exact(b) & np.isfinite(total), rest, 0.0))
@@ -160,7 +137,8 @@ def _product(primitive: str, a: Bounded, b: Bounded) -> Bounded:
     carried = 1.01 * (_carried(a.value, b.error) + _carried(b.value, a.error))
     is_exact: Any = np.False_
     if not np.all(carried):  # with an inherited error, an exact product gains nothing
-        is_exact = (product_rest(a.value, b.value, product) == 0) & ((np.abs(product) > 1e-200) | (product == 0))
+        _, rest = two_product(a.value, b.value)
+        is_exact = (rest == 0) & ((np.abs(product) > 1e-200) | (product == 0))
     is_sure = (_is_infinite(a) & _has_sign(b)) | (_is_infinite(b) & _has_sign(a))
     return Bounded(product, np.where(is_sure, 0.0, carried + _rounding(product, is_exact)))
 
@@ -173,8 +151,8 @@ def _carried(factor: Any, error: Any) -> Any:
 
 def _quotient(primitive: str, a: Bounded, b: Bounded) -> Bounded:
     quotient = a.value / b.value
-    back = quotient * b.value
-    is_exact = (back == a.value) & (product_rest(quotient, b.value, back) == 0)
+    back, rest = two_product(quotient, b.value)
+    is_exact = (back == a.value) & (rest == 0)
     size = np.abs(b.value) - b.error
     carried = np.where(np.asarray(a.error + b.error) == 0, 0.0, (a.error + np.abs(quotient) * b.error) / size)
     carried = np.where((size <= 0) & (np.asarray(b.error) > 0), np.inf, carried)

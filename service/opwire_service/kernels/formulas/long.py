@@ -11,7 +11,7 @@ import numpy as np
 from opwire.tensor import Array, DataType
 
 from ...execution import Stop, Stopped
-from .careful import product_rest
+from ..error_free import two_product, two_sum
 from .resolve import integer_range
 
 _NEAR = 2.0**-50
@@ -23,11 +23,9 @@ PIECE = 1 << 12
 
 def scaled_floats(x: Array, scale: float, bias: float) -> tuple[Array, Array]:
     """Returns float64 ``x * scale + bias`` rounded once, and a mask of the elements left undecided."""
-    product = x * scale
-    rest = product_rest(x, np.full_like(x, scale), product)
-    total = product + bias
-    part = total - product
-    lower = (product - (total - part)) + (bias - part) + rest
+    product, rest = two_product(x, scale)
+    total, lower = two_sum(product, bias)
+    lower += rest
     low, high = total + lower * (1 - _NEAR), total + lower * (1 + _NEAR)
     is_open = (low != high) | ((np.abs(product) < 1e-250) & (x != 0))
     is_special = ~np.isfinite(x) if isfinite(scale) and isfinite(bias) else np.ones(x.shape, bool)

@@ -22,10 +22,11 @@ from opwire_service.kernels.cpu.families import KERNELS
 from opwire_service.kernels.cpu.jit import cache, sources
 from opwire_service.kernels.cpu.jit.sources import stamp
 
-MODULES = {Path(kernel.function.py_func.__code__.co_filename).relative_to(sources.KERNELS) for kernel in KERNELS}
+MODULES = {Path(kernel.function.py_func.__code__.co_filename).relative_to(sources.ROOT) for kernel in KERNELS}
 """Files that contain kernels."""
 
 READERS = {
+    "formulas": {"reduce"},
     **{leaf: {leaf} for leaf in ("casting", "indexing", "products", "reduce", "regions", "resampling")},
     **{leaf: {leaf} for leaf in ("selecting", "sequences")},
     "pooling": {"pooling", "resampling"},
@@ -33,7 +34,7 @@ READERS = {
     "views": {"cumulative", "indexing", "resampling", "views"},
     "argreduce": {"argreduce", "max_pooling"},
 }
-"""Maps each folder to the folders whose kernels may depend on it."""
+"""Maps each folder to the folders of kernels that depend on it."""
 
 
 @pytest.mark.parametrize("folder", READERS)
@@ -41,15 +42,15 @@ def test_an_edit_invalidates_only_dependent_kernels(tmp_path, folder):
     before = stamps(tmp_path / "before")
     after = stamps(tmp_path / "after", edited=folder)
     stale = {module for module in before if before[module] != after[module]}
-    assert {module.parts[0] for module in stale} == READERS[folder]
-    assert {module for module in MODULES if module.parts[0] == folder} <= stale
+    assert {module.parts[1] for module in stale} == READERS[folder]
+    assert {module for module in MODULES if module.parts[1] == folder} <= stale
 
 
 def stamps(copy: Path, edited: str | None = None) -> dict[Path, bytes]:
     """Returns the stamps in a copy of the kernels, optionally after editing each file of a folder."""
-    shutil.copytree(sources.KERNELS, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(sources.ROOT, copy, ignore=shutil.ignore_patterns("__pycache__", "cuda"))
     if edited:
-        for file in (copy / edited).glob("*.py"):
+        for file in copy.glob(f"**/{edited}/*.py"):
             file.write_text(file.read_text("utf-8") + "\nEDITED = True\n", "utf-8")
     return {module: stamp(copy / module, copy) for module in MODULES}
 
@@ -88,18 +89,18 @@ def test_a_stamp_follows_every_form_of_import(tmp_path, edited, counts):
 
 
 def test_kernel_imports_match_those_found_by_python():
-    for file in sources.KERNELS.rglob("*.py"):
-        found = {each.relative_to(sources.KERNELS) for each in sources.imported(file, sources.KERNELS)}
-        assert found == set(parsed_imports(file.relative_to(sources.KERNELS)))
+    for file in sources.ROOT.rglob("*.py"):
+        found = {each.relative_to(sources.ROOT) for each in sources.imported(file, sources.ROOT)}
+        assert found == set(parsed_imports(file.relative_to(sources.ROOT)))
 
 
 def parsed_imports(module: Path) -> Iterator[Path]:
     """Yields the kernel modules that a module imports."""
-    for node in ast.walk(ast.parse((sources.KERNELS / module).read_text("utf-8"))):
+    for node in ast.walk(ast.parse((sources.ROOT / module).read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and 0 < node.level <= len(module.parts):
             parent = module.parents[node.level - 1].joinpath(*(node.module or "").split("."))
             named = [parent, *(parent / each.name for each in node.names)]
-            yield from (each.with_suffix(".py") for each in named if (sources.KERNELS / f"{each}.py").is_file())
+            yield from (each.with_suffix(".py") for each in named if (sources.ROOT / f"{each}.py").is_file())
 
 
 def test_machine_code_that_cannot_be_restored_is_compiled_again(tmp_path):

@@ -309,7 +309,7 @@ def test_products_of_subnormals_can_return_into_range(cpu_device, rows):
             assert oracle.same(result, oracle.rounded(answer, values.dtype))
 
 
-@pytest.mark.parametrize("around", [-70.0, -4.0, 0.0, 0.01, 3.99, 4.01, 20.0, 300.0])
+@pytest.mark.parametrize("around", [-70.0, -4.0, 0.0, 1e-3, 0.01, 3.99, 4.01, 20.0, 300.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_log_sum_exp_around_precision_thresholds(cpu_device, dtype, around):
     random = np.random.default_rng(7)

@@ -12,8 +12,8 @@ from opwire.tensor import DataType
 
 from ...formulas import quick
 from ...formulas.quick import GUARD
+from ..numbers.lanes import DOUBLE, FLOAT, HALF, INT, LONG, Lanes, Vector
 from .code import LLVM, FloatCode
-from .lanes import DOUBLE, FLOAT, HALF, INT, LONG, Lanes, Vector
 from .quotients import NEAREST_QUOTIENT, nearest_quotient
 
 ADD_TO_ODD = "add_to_odd"

@@ -14,7 +14,7 @@ from opwire.tensor import DataType
 from ...formulas.integers import WORD
 from ...formulas.quick import FUNCTIONS
 from ...formulas.slopes import COMPARISONS
-from .lanes import BIT, DOUBLE, FLOAT, HALF, SHORT, Lanes, Vector
+from ..numbers.lanes import BIT, DOUBLE, FLOAT, HALF, SHORT, Lanes, Vector
 from .quotients import NEAREST_QUOTIENT
 
 

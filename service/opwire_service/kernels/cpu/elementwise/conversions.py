@@ -6,9 +6,9 @@ from llvmlite import ir
 
 from opwire.tensor import DataType
 
+from ..numbers.lanes import DOUBLE, FLOAT, HALF, INT, SHORT, Lanes, Vector
 from .certified_code import odd
 from .code import stored_type
-from .lanes import DOUBLE, FLOAT, HALF, INT, SHORT, Lanes, Vector
 
 
 def converted(v: Lanes, value: Vector, source: DataType, output: DataType) -> Vector:

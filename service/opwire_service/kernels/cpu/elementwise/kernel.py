@@ -15,11 +15,11 @@ from opwire.tensor import DataType
 
 from ...formulas.formula import primitives
 from ...formulas.quick import GUARD, is_last_alone, is_worth
+from ..numbers.lanes import DOUBLE, INT, LONG, Lanes, Vector
 from . import code
 from .certified_code import SPECIAL, CertifiedCode
 from .code import KernelParameter, stored_type
 from .conversions import converted, of_floats
-from .lanes import DOUBLE, INT, LONG, Lanes, Vector
 from .loops import CountedLoop, long_of
 from .machine_code import INTEGER, MachineCode, begin, compiled, has_sixteenths
 from .recipe import CERTIFIED_WIDTH, IN_FLOAT64, Recipe, Way, constant_type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from .lanes import FLOAT, Lanes, Vector
+from ..numbers.lanes import FLOAT, Lanes, Vector
 
 NEAREST_QUOTIENT = "nearest_quotient"
 """Name of the primitive that this module implements, with a number, a scale and a zero point as operands."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from .lanes import INT, LONG
+from ..numbers.lanes import INT, LONG
 from .loops import CountedLoop
 from .machine_code import INTEGER, MachineCode, begin, compiled
 

@@ -16,11 +16,11 @@ import numpy as np
 from llvmlite import ir
 
 from ....execution import Bound, Stop, Stopped
+from ..numbers.lanes import INT, LONG
 from ..run import sharing
 from ..run.pool import Find, Pool, Task
 from .kernel import SOURCES
 from .kernel import TARGET as KERNEL_TARGET
-from .lanes import INT, LONG
 from .loops import CountedLoop, long_of
 from .machine_code import INTEGER, SIGNATURE, MachineCode, begin, compiled
 from .planes import STAGED_ROWS, Plane, Planes

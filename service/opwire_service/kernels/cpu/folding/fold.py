@@ -13,9 +13,9 @@ from opwire.check import Plan
 from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop, Stopped
+from ...error_free import add_odd, two_sum
 from ...reference.folds import FoldedDimension, axes_of, element_at
 from ...reference.moves import view_at
-from ..numbers.error_free import add_odd, two_sum
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.undecided import settle

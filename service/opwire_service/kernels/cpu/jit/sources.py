@@ -1,4 +1,4 @@
-"""Finds the sources of a kernel's machine code: its module, and the CPU kernel modules that it imports, transitively.
+"""Finds the sources of a kernel's machine code: its module and those of ``kernels`` that it imports, transitively.
 
 Imports from elsewhere are for Python only and do not become machine code.
 """
@@ -11,11 +11,11 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-KERNELS = Path(__file__).parents[1]
-"""Root folder of the CPU kernels."""
+ROOT = Path(__file__).parents[2]
+"""Root folder of the kernels, with the functions that those of a CPU share with others."""
 
 
-def stamp(module: Path, folder: Path = KERNELS) -> bytes:
+def stamp(module: Path, folder: Path = ROOT) -> bytes:
     """Returns a digest of the sources that a module's kernels are made from.
 
     Args:

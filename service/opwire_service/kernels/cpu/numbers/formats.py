@@ -8,6 +8,7 @@ signatures.
 
 from typing import Any
 
+from numba import typeof
 from numba.extending import overload
 
 from ..jit.compiler import inner
@@ -23,6 +24,7 @@ from ..jit.element import (
     half_to_float,
     int32,
     int64,
+    intrinsic,
     store,
     uint16,
 )
@@ -174,45 +176,26 @@ def _product_of_pairs(a, b):
     return lambda a, b: widened(singles(a) * singles(b))
 
 
-def factors_in_range(zero: Any) -> Any:
-    """Returns an even number of factors whose product with a number in [1, 2] always stays in float64's range."""
+def _by_format(single: float, half: float) -> Any:
+    """Returns a function of an element of either format that returns the constant of that format."""
+    kind = typeof(single)
+
+    @intrinsic
+    def constant(typing: Any, zero: Any) -> tuple[Any, Any]:
+        number = single if zero == FLOAT32 else half
+        return kind(zero), lambda context, builder, signature, args: context.get_constant(kind, number)
+
+    return constant
 
 
-@overload(factors_in_range, inline="always")
-def _factors_in_range(zero):
-    if zero == FLOAT32:
-        return lambda zero: 6
-    return lambda zero: 8
+factors_in_range = _by_format(6, 8)
+"""An even number of factors whose product with a number in [1, 2] always stays in float64's range."""
 
+log_tolerance = _by_format(0.999 * 2.0**-25, 0.999 * 2.0**-12)
+"""An error bound of a sum, relative to its logarithm, slightly below half an ULP of the logarithm."""
 
-def log_tolerance(zero: Any) -> Any:
-    """Returns an error bound of a sum, relative to its logarithm, slightly below half an ULP of the logarithm."""
+infinity_bits = _by_format(0x7F800000, 0x7C00)
+"""The bits of infinity."""
 
-
-@overload(log_tolerance, inline="always")
-def _log_tolerance(zero):
-    if zero == FLOAT32:
-        return lambda zero: 0.999 * 2.0**-25
-    return lambda zero: 0.999 * 2.0**-12
-
-
-def infinity_bits(zero: Any) -> Any:
-    """Returns the bits of infinity."""
-
-
-@overload(infinity_bits, inline="always")
-def _infinity_bits(zero):
-    if zero == FLOAT32:
-        return lambda zero: 0x7F800000
-    return lambda zero: 0x7C00
-
-
-def least_kept(zero: Any) -> Any:
-    """Returns the least float64 that does not round to zero."""
-
-
-@overload(least_kept, inline="always")
-def _least_kept(zero):
-    if zero == FLOAT32:
-        return lambda zero: 2.0**-150 * (1 + 2.0**-52)
-    return lambda zero: 2.0**-25 * (1 + 2.0**-52)
+least_kept = _by_format(2.0**-150 * (1 + 2.0**-52), 2.0**-25 * (1 + 2.0**-52))
+"""The least float64 that does not round to zero."""

@@ -8,6 +8,7 @@ from typing import Any
 from llvmlite import ir
 
 from ..jit.element import ADDRESS, HALF, INT32, intrinsic
+from .lanes import Lanes
 from .vectors import WIDTH, VectorType
 
 _BITS = {32: INT32, 16: HALF}
@@ -52,8 +53,5 @@ def first_elements_apart(typing: Any, address: Any, step: Any, count: Any, zero:
 
 def _before(builder: Any, count: Any) -> Any:
     """Returns a mask of the first ``count`` lanes."""
-    integer = ir.IntType(32)
-    counts = ir.VectorType(integer, WIDTH)
-    first = builder.insert_element(ir.Constant(counts, ir.Undefined), builder.trunc(count, integer), integer(0))
-    spread = builder.shuffle_vector(first, first, ir.Constant(counts, [0] * WIDTH))
-    return builder.icmp_signed("<", ir.Constant(counts, list(range(WIDTH))), spread)
+    counts = Lanes(builder, WIDTH).spread(builder.trunc(count, ir.IntType(32)))
+    return builder.icmp_signed("<", ir.Constant(counts.type, list(range(WIDTH))), counts)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
+from ... import error_free
 from ..jit.compiler import inner
 from ..jit.element import bits_double, double_bits, float64, fused
-from . import error_free
 from .formats import log_tolerance, narrow, value_of
 
 SUM, AVERAGE, L2, LOG_SUM = 0, 1, 2, 3

@@ -10,50 +10,19 @@ import math
 from ..jit.compiler import inner
 from ..jit.element import float64, int32
 from .formats import infinity_bits, log_tolerance, narrow_vector
+from .functions import logarithms
 from .rounding import AVERAGE, L2, LOG_SUM, UNIT
 from .vectors import (
     WIDTH,
     Vector,
     absolutes,
     any_of,
-    bits_doubles,
-    fused_vectors,
     load_vector,
-    longs_bits,
     pick,
     roots,
     spread,
     store_vector,
-    to_doubles,
 )
-
-_ROOT_HALF = 0x3FE6A09E667F3BCD
-"""Bits of sqrt(1/2), the lower end of the reduced range of the logarithm."""
-
-_LN2, _LN2_LOW = 0.6931471805599453, 2.3190468138462996e-17
-"""ln 2, split into a high and a low part."""
-
-
-@inner
-def logarithms(x: Vector) -> Vector:
-    """Returns logarithms of positive normal numbers, with a relative error below 1e-12.
-
-    They are 2 * artanh((m - 1) / (m + 1)) plus a multiple of ln 2.
-    """
-    bits = longs_bits(x) - _ROOT_HALF
-    exponents = to_doubles(bits >> 52)
-    m = bits_doubles((bits & 0xFFFFFFFFFFFFF) + _ROOT_HALF)
-    s = (m - 1.0) / (m + 1.0)
-    t = s * s
-    p = fused_vectors(t, spread(1 / 17), spread(1 / 15))
-    p = fused_vectors(t, p, spread(1 / 13))
-    p = fused_vectors(t, p, spread(1 / 11))
-    p = fused_vectors(t, p, spread(1 / 9))
-    p = fused_vectors(t, p, spread(1 / 7))
-    p = fused_vectors(t, p, spread(1 / 5))
-    p = fused_vectors(t, p, spread(1 / 3))
-    s = s + s
-    return fused_vectors(exponents, spread(_LN2), fused_vectors(s * t, p, s))
 
 
 @inner

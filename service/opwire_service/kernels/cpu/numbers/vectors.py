@@ -17,6 +17,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import lower_builtin, models, register_model
 
 from ..jit.element import ADDRESS, FLOAT32, FLOAT64, HALF, INT32, INT64, intrinsic, metadata_of_written
+from .lanes import Lanes
 
 WIDTH = 16
 """Lanes in a vector: the number of FLOAT32 in a cache line."""
@@ -50,17 +51,14 @@ BOOLEANS, INTS, LONGS, HALVES, SINGLES, DOUBLES = (
 
 
 def _spread(builder: Any, number: Any) -> Any:
-    vector = ir.Constant(ir.VectorType(number.type, WIDTH), ir.Undefined)
-    first = builder.insert_element(vector, number, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(first, vector, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH))
+    return number if isinstance(number.type, ir.VectorType) else Lanes(builder, WIDTH).spread(number)
 
 
 def _operator(function: Any, of_floats: str | None, of_integers: str | None, comparison: str = "") -> None:
     """Defines an operator on vectors, by the names of llvmlite's builder methods."""
 
     def build(builder: Any, left: Any, right: Any) -> Any:
-        of = ir.VectorType
-        left, right = (x if isinstance(x.type, of) else _spread(builder, x) for x in (left, right))
+        left, right = _spread(builder, left), _spread(builder, right)
         is_float = isinstance(left.type.element, ir.FloatType | ir.DoubleType)
         method = getattr(builder, str(of_floats if is_float else of_integers))
         return method(comparison, left, right) if comparison else method(left, right)
@@ -280,30 +278,12 @@ to_longs = _conversion(INTS, LONGS, "sext")
 to_doubles = _conversion(LONGS, DOUBLES, "sitofp")
 
 
-def _function(name: str, operands: int) -> Any:
-    """Returns a function that calls an LLVM float intrinsic."""
-
-    def call(builder: Any, args: Any) -> Any:
-        kind = args[0].type
-        suffix = {ir.DoubleType(): "f64", ir.FloatType(): "f32"}[kind.element]
-        full = f"{name}.v{WIDTH}{suffix}"
-        function = builder.module.globals.get(full)
-        if function is None:
-            function = ir.Function(builder.module, ir.FunctionType(kind, [kind] * operands), full)
-        return builder.call(function, args)
-
-    return call
-
-
-_FUSED, _ROOT = _function("llvm.fma", 3), _function("llvm.sqrt", 1)
-
-
 @intrinsic
 def fused_vectors(typing: Any, a: Any, b: Any, c: Any) -> tuple[Any, Code]:
     """Fused multiply-add: ``a*b + c``, rounded once; ``b`` and ``c`` may be scalars to broadcast."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _FUSED(builder, [x if isinstance(x.type, ir.VectorType) else _spread(builder, x) for x in args])
+        return Lanes(builder, WIDTH).fused(*(_spread(builder, x) for x in args))
 
     return a(a, *(x if isinstance(x, VectorType) else a.element for x in (b, c))), code
 
@@ -311,7 +291,7 @@ def fused_vectors(typing: Any, a: Any, b: Any, c: Any) -> tuple[Any, Code]:
 @intrinsic
 def roots(typing: Any, vector: Any) -> tuple[Any, Code]:
     """Returns square roots, correctly rounded."""
-    return vector(vector), lambda context, builder, signature, args: _ROOT(builder, args)
+    return vector(vector), lambda context, builder, signature, args: Lanes(builder, WIDTH).root(*args)
 
 
 @intrinsic
@@ -385,10 +365,4 @@ def number(typing: Any, vector: Any, place: Any) -> tuple[Any, Code]:
 @intrinsic
 def absolutes(typing: Any, vector: Any) -> tuple[Any, Code]:
     """Returns the magnitudes of float64."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        longs = ir.VectorType(ir.IntType(64), WIDTH)
-        cleared = builder.and_(builder.bitcast(args[0], longs), ir.Constant(longs, [(1 << 63) - 1] * WIDTH))
-        return builder.bitcast(cleared, args[0].type)
-
-    return DOUBLES(DOUBLES), code
+    return DOUBLES(DOUBLES), lambda context, builder, signature, args: Lanes(builder, WIDTH).absolute(*args)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -12,8 +11,8 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...decimals import FLOAT64, round_decimal
+from ...error_free import two_product, two_sum
 from ...exact import FORMATS
-from ...formulas.careful import product_rest
 from ...reference.optimizer import NAMES, OptimizerStep
 from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement
@@ -101,20 +100,13 @@ def _mixed(weight: float, old: Array, new: Array) -> tuple[Array, Array]:
 
     The first product is exact. The share ``1 - weight`` is the sum of two numbers.
     """
-    share = 1 - weight
-    rest = _residue(1.0, -weight, share)
-    kept, added = old * weight, new * share
-    residue, beyond = product_rest(new, np.full(new.shape, share), added), new * rest
-    total = kept + added
-    found = total + (_residue(kept, added, total) + (residue + beyond))
+    share, rest = two_sum(1.0, -weight)
+    kept, beyond = old * weight, new * rest
+    added, residue = two_product(new, share)
+    total, low = two_sum(kept, added)
+    found = total + (low + (residue + beyond))
     is_exact = (total == 0) & ((residue == 0) | (beyond == 0))
     return found, is_exact | (np.abs(found) >= 2.0**-70 * np.abs(kept))
-
-
-def _residue(a: Any, b: Any, total: Any) -> Any:
-    """Returns the rounding residue of a sum exactly."""
-    part = total - a
-    return (a - (total - part)) + (b - part)
 
 
 def _near_zero(a: Array, b: Array, share: float) -> Array:

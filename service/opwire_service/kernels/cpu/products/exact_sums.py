@@ -10,7 +10,7 @@ import numpy as np
 
 from opwire.tensor import Array
 
-from ..numbers.error_free import two_sum
+from ...error_free import split, to_odd, two_sum
 
 
 class ExactSums:
@@ -38,10 +38,8 @@ class ExactSums:
 
     def odd(self) -> Array:
         """Returns the sums rounded to odd: inexact ones have their last bit set, so that rounding again is correct."""
-        parts = self._distilled()
-        sums, rest = parts[0], parts[1]
-        is_even = sums.view(np.int64) % 2 == 0
-        return np.where((rest != 0) & is_even, np.nextafter(sums, np.copysign(np.inf, rest)), sums)
+        sums, rests, *_ = self._distilled()
+        return to_odd(sums, rests)
 
     def _distilled(self) -> Array:
         """Distills the parts, so that each is the rounded sum of itself and those that follow."""
@@ -52,13 +50,6 @@ class ExactSums:
                 parts[i - 1], parts[i] = two_sum(parts[i - 1], parts[i])
             if np.array_equal(parts, before):
                 return parts
-
-
-def split(numbers: Array) -> tuple[Array, Array]:
-    """Splits each number into two of at most 26 bits (Veltkamp)."""
-    scaled = numbers * 134217729.0  # 2**27 + 1
-    high = scaled - (scaled - numbers)
-    return high, numbers - high
 
 
 def times(terms: Array, factors: Array) -> Array:

@@ -10,7 +10,8 @@ import numpy as np
 
 from opwire.tensor import Array
 
-from .exact_sums import ExactSums, split, times
+from ...error_free import two_product
+from .exact_sums import ExactSums, times
 
 NEAR = 2.0**-30
 """Distance of a quotient from the midpoint between two integers below which it is settled."""
@@ -88,17 +89,9 @@ def _picked(numbers: Array, shape: tuple[int, ...], places: Array) -> Array:
 
 def _settled(middles: Array, sums: Array, factors: Array, scales: Array) -> Array:
     """Returns ``sums * factors / scales``, which are close to midpoints between two integers, rounded."""
-    product, rest = _two_product(sums, factors)
+    product, rest = two_product(sums, factors)
     beyond = np.sign((product - middles * scales) + rest) * np.sign(scales)
     return np.where(beyond == 0, np.rint(middles), middles + 0.5 * beyond)
-
-
-def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """Returns the rounded products and their errors (Dekker)."""
-    product = a * b
-    (high, low), (other_high, other_low) = split(a), split(b)
-    rest = low * other_low - (((product - high * other_high) - low * other_high) - high * other_low)
-    return product, rest
 
 
 class ScaledFinish(NamedTuple):

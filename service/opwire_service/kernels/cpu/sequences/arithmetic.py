@@ -11,7 +11,7 @@ from opwire.check import Plan
 from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop
-from ..numbers.error_free import add_odd, two_sum
+from ...error_free import add_odd, two_sum
 from ..run.job import Job
 from ..run.pool import Find, Pool
 

@@ -1,4 +1,4 @@
-"""Writer of branch-free LLVM vector code, used for formulas."""
+"""Writer of branch-free LLVM vector code."""
 
 from __future__ import annotations
 

@@ -24,24 +24,10 @@ from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.devices.cuda.device import STREAMS, CudaDevice
 from opwire_service.execution import Stopped
-from opwire_service.kernels.cuda import JOBS
-from opwire_service.kernels.cuda.compiler import OPTIONS
-from opwire_service.kernels.cuda.job import Card
 from tests.oracles import oracle
 from tests.support.execution import execute
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
-
-OLDEST = "sm_75"
-"""The oldest architecture that programs are compiled for."""
-
-IN_ROWS: dict[str, dict[str, object]] = {
-    "CUMULATIVE_SUMMATION": {"Axis": 1, "AxisDirection": "INCREASING", "HasExclusiveSum": False},
-    "ACTIVATION_SOFTMAX1": {"Axes": [1]},
-    "ACTIVATION_LOG_SOFTMAX1": {"Axes": [1]},
-    "ELEMENT_WISE_EXP": {},
-    "ACTIVATION_GELU": {},
-}
 
 LEAST = 2.0**-149
 STEP = 2.0**-24
@@ -357,19 +343,6 @@ def test_a_plan_waiting_for_memory_can_be_stopped(cuda):
         small.run(plan, {"InputTensor": array}, outputs, lambda: True)
     assert run(small, plan, array).tolist() == [2**17]
     small.close()
-
-
-@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
-@pytest.mark.parametrize("operator", IN_ROWS)
-@pytest.mark.usefixtures("cuda")
-def test_programs_compile_for_old_cards(operator, data_type):
-    nvrtc = import_module("cupy").cuda.nvrtc
-    tensor = {"DataType": data_type, "Sizes": [64, 10_000]}
-    desc = {"InputTensor": tensor, "OutputTensor": tensor, **IN_ROWS[operator]}
-    for source in JOBS[operator](check({"type": operator, "desc": desc}), Card(40)).programs:
-        program = nvrtc.createProgram(source.code, "old.cu", (), ())
-        nvrtc.compileProgram(program, (*OPTIONS, f"--gpu-architecture={OLDEST}"))
-        nvrtc.destroyProgram(program)
 
 
 def test_an_index_beyond_the_last_card_is_unavailable(cuda):

@@ -1,0 +1,49 @@
+"""NVRTC without a card: compiles programs for any architecture. It comes with the package ``nvidia-cuda-nvrtc``."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from opwire_service.kernels.cuda.compiler import OPTIONS
+from opwire_service.kernels.cuda.job import Program
+
+ARCHITECTURES = ("sm_75", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """Returns the library, or None if it is not installed."""
+    spec = find_spec("nvidia")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for path in sorted(Path(folder).glob("cu*/lib/libnvrtc.so.*"), reverse=True):
+            return ctypes.CDLL(str(path))
+    return None
+
+
+def machine_code(program: Program, architecture: str) -> bytes:
+    """Compiles a program as the device does.
+
+    Raises:
+        RuntimeError: it does not compile; with the compiler's messages.
+    """
+    nvrtc, handle = library(), ctypes.c_void_p()
+    assert nvrtc is not None
+    nvrtc.nvrtcCreateProgram(ctypes.byref(handle), program.code.encode(), b"opwire.cu", 0, None, None)
+    options = [option.encode() for option in (*OPTIONS, f"--gpu-architecture={architecture}")]
+    try:
+        if nvrtc.nvrtcCompileProgram(handle, len(options), (ctypes.c_char_p * len(options))(*options)):
+            raise RuntimeError(f"{architecture}: {_taken(nvrtc, handle, 'ProgramLog').decode()}")
+        return _taken(nvrtc, handle, "CUBIN")
+    finally:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(handle))
+
+
+def _taken(nvrtc: ctypes.CDLL, handle: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    getattr(nvrtc, f"nvrtcGet{what}Size")(handle, ctypes.byref(size))
+    taken = ctypes.create_string_buffer(size.value)
+    getattr(nvrtc, f"nvrtcGet{what}")(handle, taken)
+    return taken.raw

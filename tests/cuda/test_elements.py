@@ -35,6 +35,15 @@ def cuda() -> Iterator[CudaDevice]:
 
 
 @pytest.fixture(scope="module")
+def few_float64(cuda: CudaDevice) -> Iterator[CudaDevice]:
+    """The same card, used as if it had few float64 units."""
+    device = CudaDevice(memory_bytes=2**30)
+    device.card = device.card._replace(float64_ratio=64)
+    yield device
+    device.close()
+
+
+@pytest.fixture(scope="module")
 def cpu() -> Device:
     """The CPU device; compiled kernels are not needed here."""
     return load("cpu")
@@ -75,6 +84,8 @@ def test_float16_lookup_tables_match_the_cpu(cuda, cpu, name):
     assert_like_cpu(cuda, cpu, name, {"InputTensor": turned}, **LOOKED_UP[name])
 
 
+SCALE = {"Scale": 0.37, "Bias": -1.5}
+
 USUAL = ("EXP", "LOG", "SIN", "COS", "TAN", "TANH", "ERF", "ASIN", "ACOS", "ATAN", "SINH", "COSH")
 
 
@@ -82,6 +93,19 @@ USUAL = ("EXP", "LOG", "SIN", "COS", "TAN", "TANH", "ERF", "ASIN", "ACOS", "ATAN
 def test_ordinary_numbers_match_the_cpu(cuda, cpu, name):
     values = np.random.default_rng(12).standard_normal(1 << 20).astype(np.float32)
     assert_like_cpu(cuda, cpu, name, {"InputTensor": abs(values) if name.endswith("LOG") else values})
+
+
+IN_PAIRS = ("ELEMENT_WISE_EXP", "ELEMENT_WISE_LOG", "ELEMENT_WISE_TANH", "ELEMENT_WISE_ERF", "ELEMENT_WISE_ASIN")
+IN_PAIRS += ("ACTIVATION_SIGMOID", "ACTIVATION_GELU", "ACTIVATION_SOFTPLUS", "ACTIVATION_CELU", "ACTIVATION_SWISH")
+
+
+@pytest.mark.parametrize("name", IN_PAIRS)
+def test_cards_with_few_float64_units_match_the_cpu(few_float64, cpu, name):
+    values = np.concatenate([drawn_floats(50_003, seed=8), np.random.default_rng(9).standard_normal(1 << 18)])
+    assert_like_cpu(few_float64, cpu, name, {"InputTensor": values.astype(np.float32)})
+    assert_like_cpu(few_float64, cpu, name, {"InputTensor": np.arange(1 << 16, dtype=np.uint16).view(np.float16)})
+    if takes_scale(name):
+        assert_like_cpu(few_float64, cpu, name, {"InputTensor": values[:4003].astype(np.float32)}, ScaleBias=SCALE)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -97,7 +121,7 @@ def test_random_float32_bits_match_the_cpu(cuda, cpu, name):
     assert_like_cpu(cuda, cpu, name, values)
     if takes_scale(name):
         few = {"InputTensor": drawn_floats(2_003, seed=7)}
-        assert_like_cpu(cuda, cpu, name, few, ScaleBias={"Scale": 0.37, "Bias": -1.5})
+        assert_like_cpu(cuda, cpu, name, few, ScaleBias=SCALE)
 
 
 @pytest.mark.parametrize("alpha", ["Infinity", "-Infinity"])

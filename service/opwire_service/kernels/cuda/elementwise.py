@@ -43,6 +43,9 @@ LAUNCH_ELEMENTS = 2**28
 HOST_AT_ONCE = 2**15
 """Elements that the host computes between two calls of ``stop``."""
 
+PAIRS = ("inverses", "pairs")
+"""The sources that formulas in pairs of FLOAT32 need."""
+
 MOST = 8
 """Maximum formulas of a chain, so that the description of its tensors fits the 4 KiB kernel parameter."""
 
@@ -190,7 +193,9 @@ class CudaElementsJob:
             text = table_source(source.formula.expression, source)
             generated = element_source(reads, self.formulas, [text], [COPIES_TABLE])
             return Program(("scalars", "floats", "loops", "table", "elements"), macros, generated, ("elementwise",))
-        sources = ("scalars", "floats", "integer_primitives", "certified", "quick", "bounded", "loops", "elements")
+        pairs = PAIRS if any(each.source.in_pairs for each in self.formulas) else ()
+        sources = ("scalars", "floats", "integer_primitives", "certified", "quick", *pairs, "bounded", "loops")
+        sources = (*sources, "elements")
         return Program(sources, macros, element_source(reads, self.formulas), ("elementwise",))
 
     @property
@@ -316,7 +321,7 @@ def job(plan: Plan, card: Card) -> CudaElementsJob:
     """Returns the job for the plan of an operator that has a formula."""
     formula = formula_of(plan)
     target = device_desc(plan.outputs[formula.output_name])
-    source = FormulaSource.of(formula)
+    source = FormulaSource.of(formula, in_pairs=card.prefers_pairs)
     sources = [_source(name, formula, plan, target) for name in source.names]
     return CudaElementsJob(
         target, sources, [Formula(source, tuple(range(len(sources))), 0)], [formula.output_name], card.processors

@@ -15,6 +15,7 @@ from ..formulas.formula import PlanFormula, tensors
 from ..formulas.resolve import SCALED, integer_range
 from ..formulas.slopes import DISTANCES, SLOPES, VALUE, X
 from .job import TYPES
+from .pair_source import pair_lines
 from .primitives import TRUTHS, double, of_floats
 from .quick_source import quick_lines
 
@@ -67,14 +68,16 @@ class FormulaSource:
     Attributes:
         formula: the formula with its data types.
         names: names of the tensors it reads, in parameter order.
+        in_pairs: whether pairs of FLOAT32 are faster than float64.
     """
 
     formula: PlanFormula
     names: tuple[str, ...]
+    in_pairs: bool = False
 
     @classmethod
-    def of(cls, formula: PlanFormula) -> FormulaSource:
-        return cls(formula, tuple(sorted(tensors(formula.expression))))
+    def of(cls, formula: PlanFormula, *, in_pairs: bool = False) -> FormulaSource:
+        return cls(formula, tuple(sorted(tensors(formula.expression))), in_pairs)
 
     @property
     def is_always_settled(self) -> bool:
@@ -90,7 +93,9 @@ class FormulaSource:
             body.lines.append("    return true;")
             arguments = ", ".join([*map(self._argument, self.names), "result"])
             return self.function(quick, body.lines) + self.function(settle, [f"    return {quick}({arguments});"])
-        numbers, at_first = quick_lines(self.formula, self.names, f"numbers_{number}")
+        numbers, at_first = "", pair_lines(self.formula, self.names) if self.in_pairs else []
+        if not at_first:
+            numbers, at_first = quick_lines(self.formula, self.names, f"numbers_{number}")
         in_doubles = self._in_doubles()
         later = self._bounded_lines()
         if at_first and in_doubles:

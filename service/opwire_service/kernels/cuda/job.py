@@ -37,6 +37,10 @@ _SHORT_PRODUCT = 1 << 30
 """Number of multiplications that take a small fraction of a millisecond."""
 
 
+_PAIRS_WORTH = 8
+"""About how many FLOAT32 operations replace one in float64."""
+
+
 class Card(NamedTuple):
     """What kernels and their launches depend on.
 
@@ -47,6 +51,11 @@ class Card(NamedTuple):
 
     processors: int
     float64_ratio: int = 2
+
+    @property
+    def prefers_pairs(self) -> bool:
+        """Whether quick functions are faster in pairs of FLOAT32 than in float64."""
+        return self.float64_ratio > _PAIRS_WORTH
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil, isfinite, nan
 
 import numpy as np
 
-from opwire.formulas import Constant, Expression, InputElement, Operation
+from opwire.formulas import Constant, Expression, Operation
 from opwire.tensor import DataType
 
 from ..formulas import quick
 from ..formulas.bounds import error_bound
 from ..formulas.formula import PlanFormula
 from ..formulas.slopes import COMPARISONS
+from .expression_source import ExpressionSource
 from .primitives import double, of_floats
 
 ROUNDER = "0x1.8p52"
@@ -28,36 +29,24 @@ _LEAST = 2.0**-200
 
 
 @dataclass
-class QuickSource:
+class QuickSource(ExpressionSource):
     """Implementation of ``formulas.writer.Writer`` that generates CUDA C. Numbers are variable names or constants.
 
     Attributes:
-        names: the names of the tensors, in argument order.
-        inputs: the data types of the tensors.
         numbers: the name of the array in constant memory.
-        known: the variable of each subexpression.
         singles: the float that a double was widened from; floats compare at twice the rate.
         constants: the value of each constant, by its spelling.
         kept: the index of each constant in constant memory.
-        lines: the statements.
-        undecided: conditions under which the computed value is meaningless.
     """
 
-    names: tuple[str, ...]
-    inputs: Mapping[str, DataType]
     numbers: str
-    known: dict[Expression, str] = field(default_factory=dict)
     singles: dict[str, str] = field(default_factory=dict)
     constants: dict[str, float] = field(default_factory=dict)
     kept: dict[str, int] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
-    undecided: list[str] = field(default_factory=list)
 
-    def named(self, declared: str, value: str) -> str:
-        """Declares a new variable and returns its name."""
-        name = f"q{len(self.lines)}"
-        self.lines.append(f"    {declared} {name} = {value};")
-        return name
+    @property
+    def writer(self) -> QuickSource:
+        return self
 
     def _double(self, value: str) -> str:
         return self.named("double", value)
@@ -89,7 +78,7 @@ class QuickSource:
     def ratio(self, a: str, b: str) -> str:
         return self._double(f"quick_quotient({a}, {b})")
 
-    def _divided(self, a: str, by: Expression) -> str:
+    def divided(self, a: str, by: Expression) -> str:
         """Divides; by a constant of moderate size it multiplies by the inverse."""
         if isinstance(by, Constant) and _LEAST < abs(by.value) < 1 / _LEAST:
             return self.multiply(a, self.number(1 / by.value))
@@ -175,6 +164,7 @@ class QuickSource:
         return self.exponent_added(a, f"-{exponent}")
 
     has_sixteenths = False
+    is_narrow = False
 
     def two_to_sixteenths(self, sixteenths: str) -> str:
         raise NotImplementedError("without has_sixteenths nobody asks")
@@ -189,57 +179,17 @@ class QuickSource:
     def of_odd(self, number: str, odd: str, even: str) -> str:
         return self._double(f"{number} & 1 ? {odd} : {even}")
 
-    def of(self, expression: Expression) -> str:
-        """Returns the value of an expression."""
-        if expression not in self.known:
-            self.known[expression] = self._of(expression)
-        return self.known[expression]
-
-    def _of(self, expression: Expression) -> str:
-        match expression:
-            case InputElement(name):
-                return self._tensor(name)
-            case Constant(value):
-                return self.number(value)
-            case Operation("maximum", (Constant() as low, Operation("minimum", (limited, Constant() as high)))):
-                return self._double(f"limited_to({', '.join(map(self.of, (limited, low, high)))})")
-            case Operation("divide", (above, below)):
-                return self._divided(self.of(above), below)
-            case Operation("multiply", (Constant(1), operand)) | Operation("multiply", (operand, Constant(1))):
-                return self.of(operand)
-            case Operation(primitive, operands):
-                return self._call(primitive, [self.of(operand) for operand in operands])
-            case _:
-                pass
-        raise TypeError(expression)
-
-    def _tensor(self, name: str) -> str:
+    def tensor(self, name: str) -> str:
         given = f"widen(x{self.names.index(name)})"
         number = self._double(f"(double){given}")
         if self.inputs[name] in (DataType.FLOAT32, DataType.FLOAT16):
             self.singles[number] = given
         return number
 
-    def last(self, expression: Expression) -> str:
-        """Returns the value of an expression whose result is rounded next."""
-        match expression:
-            case Operation(primitive, (operand,)) if primitive in quick.LAST:
-                return self._quick(quick.LAST[primitive], primitive, [self.of(operand)])
-            case _:
-                return self.of(expression)
+    def clamped(self, x: str, low: str, high: str) -> str:
+        return self._double(f"limited_to({x}, {low}, {high})")
 
-    def _quick(self, function: Callable[..., str], primitive: str, operands: list[str]) -> str:
-        self.undecided += quick.undecided(self, primitive, operands)
-        return function(self, *operands)
-
-    def _call(self, primitive: str, operands: list[str]) -> str:
-        if primitive.startswith(quick.GUARD):
-            name = primitive.removeprefix(quick.GUARD)
-            value = self._call(name, operands)
-            self.undecided.append(quick.is_steep(self, name, operands, value))
-            return value
-        if primitive in quick.FUNCTIONS:
-            return self._quick(quick.FUNCTIONS[primitive], primitive, operands)
+    def called(self, primitive: str, operands: list[str]) -> str:
         if primitive == "negate":
             return self.negate(*operands)
         if primitive == "absolute":

@@ -34,12 +34,14 @@ class Precision:
         function: relative error of a function.
         own: relative errors of the functions that are less accurate.
         condition: upper bounds on the condition numbers of functions; functions not listed have no bound.
+        factor: products of two numbers of so many significant bits are exact.
     """
 
     bits: int
     function: float
     own: Mapping[str, float]
     condition: Mapping[str, float]
+    factor: int = 0
 
     @property
     def unit(self) -> float:
@@ -156,7 +158,8 @@ def _sum(precision: Precision, primitive: str, a: Known, b: Known) -> Known | No
 def _product(precision: Precision, primitive: str, a: Known, b: Known) -> Known:
     sign = a.sign * b.sign
     bits = a.bits + b.bits
-    if primitive == "multiply" and a.error == b.error == 0 and bits <= precision.bits:
+    is_short = bits <= precision.bits or max(a.bits, b.bits) <= precision.factor
+    if primitive == "multiply" and a.error == b.error == 0 and is_short:
         return Known(0, bits, sign)
     return Known(1.01 * (a.error + b.error) + precision.unit, precision.bits, sign)
 

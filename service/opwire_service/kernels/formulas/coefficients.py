@@ -7,6 +7,8 @@ the deviations from the functions; ``scripts/coefficients.py`` proves that.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
+from functools import cache
 from typing import NamedTuple
 
 
@@ -23,6 +25,17 @@ class Stepped(NamedTuple):
 
     first: tuple[float, ...]
     steps: tuple[tuple[float, float], ...]
+
+
+@cache
+def expanded(polynomial: Stepped) -> tuple[float, ...]:
+    """Returns the coefficients of the powers, each rounded once."""
+    found = [Fraction(each) for each in polynomial.first]
+    for moved, added in polynomial.steps:
+        shifted = [Fraction(0), Fraction(0), *(each * Fraction(moved) for each in found)]
+        found = [a + b for a, b in zip([*found, 0, 0], shifted, strict=True)]
+        found[-1] += Fraction(added)
+    return tuple(map(float, found))
 
 
 EXP2 = (
@@ -265,3 +278,22 @@ WITHIN: Mapping[str, float] = {
     "ERFC": 52.9,
 }
 """Bounds on the relative errors, as bits: an error of at most 2**-bits."""
+
+SINGLES: Mapping[tuple[float, ...], int] = {
+    EXP2: 4,
+    EXP2M1: 3,
+    LOG: 3,
+    LOG2: 4,
+    LOG1P: 3,
+    SINH: 2,
+    COSH: 2,
+    SIN_OF_HALF: 3,
+    TAN: 1,
+    TAN_OVER: 1,
+    ATAN: 3,
+    ASIN: 4,
+}
+"""How many leading coefficients of a polynomial need only FLOAT32, where others are sums of two FLOAT32.
+
+Each term of these polynomials is smaller than the coefficient after it. ``scripts/pairs.py`` adds up the errors.
+"""

@@ -24,6 +24,17 @@ _HALF_PI = 1.5707963267948966, 6.123233995736766e-17
 MOST = 690.0
 """Bound on the magnitude of exponents; beyond it, results are 0 or infinite in FLOAT32."""
 
+MOST_OF_PAIRS = 87.0
+"""The same for pairs of FLOAT32; beyond it, exponentials are undecided or known to vanish."""
+
+_MOST_POWER_OF_PAIRS = 126.5
+
+LEAST_OF_LOGARITHMS = 2.0**-28
+"""Magnitude of the operand below which pairs leave the inverse hyperbolic functions undecided."""
+
+VANISHED = -105.0
+"""Exponent below which exponentials round to 0 in FLOAT32 and FLOAT16."""
+
 TURNS = 2.0**20
 """Largest angle that the two-part pi/2 reduces accurately."""
 
@@ -53,6 +64,10 @@ POLYNOMIAL = replace(QUICK, bits=50, own={**QUICK.own, "exp": 2.0**-42, "gelu": 
 """Error bounds without the lookup table for powers of two, where quotients and roots are only within 2**-50."""
 
 
+def _most(v: Writer) -> float:
+    return MOST_OF_PAIRS if v.is_narrow else MOST
+
+
 def _exp2(v: Writer, a: Number, factor: float) -> Number:
     """Two to the power of ``a * factor``."""
     if v.has_sixteenths:
@@ -77,12 +92,15 @@ def _exp2m1(v: Writer, a: Number, b: Number) -> Number:
 
 def exp(v: Writer, x: Number) -> Number:
     """The product is within 2**-43: 2**-44 for the rounded constant and 2**-44 for its own rounding."""
-    return _exp2(v, v.limited(x, MOST), _LOG2_E)
+    power = _exp2(v, v.limited(x, _most(v)), _LOG2_E)
+    if not v.is_narrow:
+        return power
+    return v.choose(v.compare("<", x, v.number(VANISHED)), v.number(0), power)
 
 
 def expm1(v: Writer, x: Number) -> Number:
     """The product has the same error as in ``exp``."""
-    return _exp2m1(v, v.limited(x, MOST), v.number(_LOG2_E))
+    return _exp2m1(v, v.limited(x, _most(v)), v.number(_LOG2_E))
 
 
 def _log_of_usual(v: Writer, x: Number) -> Number:
@@ -101,12 +119,16 @@ def log1p(v: Writer, x: Number) -> Number:
     return v.multiply(s, v.horner(fitted.LOG1P, v.multiply(s, s)))
 
 
-def power(v: Writer, x: Number, y: Number) -> Number:
-    """The logarithm is within 2**-46; times y it is at most 150 where the result is a FLOAT32."""
+def _log2_of_usual(v: Writer, x: Number) -> Number:
     f, e = v.split(x)
     s = v.ratio(f, v.add(f, v.number(2)))
-    logarithm = v.multiply_add(s, v.horner(fitted.LOG2, v.multiply(s, s)), e)
-    return _exp2(v, v.limited(v.multiply(y, logarithm), MOST), 1)
+    return v.multiply_add(s, v.horner(fitted.LOG2, v.multiply(s, s)), e)
+
+
+def power(v: Writer, x: Number, y: Number) -> Number:
+    """The logarithm is within 2**-46; times y it is at most 150 where the result is a FLOAT32."""
+    logarithm = _log2_of_usual(v, x)
+    return _exp2(v, v.limited(v.multiply(y, logarithm), _MOST_POWER_OF_PAIRS if v.is_narrow else MOST), 1)
 
 
 def tanh(v: Writer, x: Number) -> Number:
@@ -117,6 +139,8 @@ def tanh(v: Writer, x: Number) -> Number:
 
 def rounded_tanh(v: Writer, x: Number) -> Number:
     """tanh as a final result: beyond 9.02, FLOAT32 and FLOAT16 round it to 1."""
+    if v.is_narrow:
+        return tanh(v, x)
     return _odd_quotient(v, v.limited(x, 9.02), fitted.TANH, fitted.TANH_OVER)
 
 
@@ -129,6 +153,8 @@ def _odd_quotient(v: Writer, x: Number, above: fitted.Stepped, below: fitted.Ste
 
 def _stepped(v: Writer, polynomial: fitted.Stepped, t: Number, squared: Number) -> Number:
     """Evaluates a polynomial in ``t``, given its square; a leading coefficient of 1 saves a product."""
+    if v.is_narrow:
+        return v.horner(fitted.expanded(polynomial), t)
     highest, second, *rest = polynomial.first
     value = v.add(t, v.number(second)) if highest == 1 else v.multiply_add(v.number(highest), t, v.number(second))
     for coefficient in rest:
@@ -144,7 +170,7 @@ def sinh(v: Writer, x: Number) -> Number:
     For x = -0 both terms are -0, which keeps the sign: the cosine is negated and multiplied by ``down - up``, rather
     than multiplied by ``up - down``.
     """
-    x = v.limited(x, MOST)
+    x = v.limited(x, _most(v))
     k, exponent = v.nearest_product(x, v.number(_LOG2_E))
     r = v.multiply_add(k, v.number(-_LN2), x)
     z = v.multiply(r, r)
@@ -168,7 +194,7 @@ def gelu(v: Writer, x: Number) -> Number:
 
     Below -14.85, FLOAT32 and FLOAT16 round it to 0. The quotient does not wait for the exponential.
     """
-    size = v.at_most(v.absolute(x), math.sqrt(2 * MOST))
+    size = v.at_most(v.absolute(x), math.sqrt(2 * _most(v)))
     squared = v.multiply(size, size)
     above = v.multiply(size, _stepped(v, fitted.TAIL, size, squared))
     beyond = v.ratio(above, _stepped(v, fitted.TAIL_OVER, size, squared))
@@ -245,7 +271,7 @@ def acos(v: Writer, x: Number) -> Number:
 
 def _log_of_1_plus(v: Writer, y: Number) -> Number:
     """For nonnegative numbers: the logarithm of 1 + y rounded, plus a correction for the rounding."""
-    total = v.add(y, v.number(1))
+    total = v.add(v.number(1), y)
     rest = v.ratio(v.subtract(y, v.subtract(total, v.number(1))), total)
     is_finite = v.compare("<", y, v.number(math.inf))
     return v.choose(is_finite, v.add(_log_of_usual(v, total), rest), y)
@@ -292,6 +318,11 @@ LAST: Mapping[str, Callable[..., Number]] = {**FUNCTIONS, "tanh": rounded_tanh}
 def undecided(v: Writer, name: str, operands: Sequence[Number]) -> list[Number]:
     """Returns the conditions under which a function may exceed its bound; otherwise it is NaN only if undefined."""
     x = operands[0]
+    if v.is_narrow and name in ("exp", "expm1", "sinh", "cosh"):
+        size = x if name in ("exp", "expm1") else v.absolute(x)
+        return [v.not_(v.compare("<=", size, v.number(MOST_OF_PAIRS)))]
+    if v.is_narrow and name in ("asinh", "atanh"):
+        return [v.compare("<", v.absolute(x), v.number(LEAST_OF_LOGARITHMS))]
     if name in ("sin", "cos", "tan"):
         return [v.not_(v.compare("<=", v.absolute(x), v.number(TURNS)))]
     if name == "log":
@@ -319,12 +350,12 @@ def is_steep(v: Writer, name: str, operands: Sequence[Number], value: Number) ->
     return v.compare("<", steep, x)
 
 
-def guarded(expression: Expression, types: Mapping[str, DataType]) -> Expression:
+def guarded(expression: Expression, types: Mapping[str, DataType], precision: Precision = QUICK) -> Expression:
     """Returns an expression in which functions with inexact operands leave undecided what they amplify too much."""
     if not isinstance(expression, Operation):
         return expression
-    operands = tuple(guarded(operand, types) for operand in expression.operands)
-    is_exact = expression.primitive not in GUARDED or error_bound(expression.operands[0], types, QUICK) == 0
+    operands = tuple(guarded(operand, types, precision) for operand in expression.operands)
+    is_exact = expression.primitive not in GUARDED or error_bound(expression.operands[0], types, precision) == 0
     return Operation(expression.primitive if is_exact else GUARD + expression.primitive, operands)
 
 

@@ -97,6 +97,11 @@ class Writer(Protocol):
         ...
 
     @property
+    def is_narrow(self) -> bool:
+        """Whether numbers end at about 2**127, and are so short that polynomials must not subtract large terms."""
+        ...
+
+    @property
     def has_sixteenths(self) -> bool:
         """Whether ``two_to_sixteenths`` is cheap."""
         ...

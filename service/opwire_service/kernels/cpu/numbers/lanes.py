@@ -39,6 +39,8 @@ class Lanes:
     width: int
     has_sixteenths: bool = False
 
+    is_narrow = False
+
     def of(self, element: Any) -> Any:
         """Returns the vector type of an element type."""
         return ir.VectorType(element, self.width)

@@ -1,0 +1,315 @@
+"""Generates CUDA C for quick functions in pairs of FLOAT32, for GPUs whose float64 arithmetic is slow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite, isnan, prod
+
+import numpy as np
+
+from opwire.formulas import Constant, Expression, InputElement, Operation
+from opwire.tensor import DataType
+
+from ..formulas import coefficients as fitted
+from ..formulas import pairs, quick
+from ..formulas.bounds import error_bound
+from ..formulas.exactly import ExactFormula
+from ..formulas.formula import PlanFormula, primitives
+from ..formulas.slopes import COMPARISONS
+from .expression_source import ExpressionSource
+
+WORTH = 2.0**-34
+"""Maximum error bound for which pairs settle most results."""
+
+LEAST = 2.0**-100
+"""Magnitude above which the low part of a number keeps enough bits."""
+
+_DIVISORS = 2.0**-60
+"""The least divisor; greater ones are tested together with it."""
+
+_GROWTH = 2.0**20
+"""Maximum product of the constants of a formula, or of their inverses."""
+
+_COMPARED = {"<": "is_less({0}, {1})", "<=": "is_least({0}, {1})", "==": "is_same({0}, {1})"}
+_COMPARED |= {">": "is_less({1}, {0})", ">=": "is_least({1}, {0})"}
+
+_CALLED = {
+    **{name: _COMPARED[sign] for name, sign in COMPARISONS.items()},
+    "add": "sum({0}, {1})",
+    "subtract": "gap({0}, {1})",
+    "multiply": "product({0}, {1})",
+    "negate": "negated({0})",
+    "absolute": "size_of({0})",
+    "minimum": "lesser_of({0}, {1})",
+    "maximum": "greater_of({0}, {1})",
+    "select": "chosen({0}, {1}, {2})",
+}
+"""The primitives that are no quick functions, as calls of ``pairs.cu``."""
+
+_MOVED = ("negate", "absolute", "minimum", "maximum")
+
+
+def parts(number: float) -> tuple[float, float]:
+    """Returns the floats whose sum is nearest to a constant."""
+    high = float(np.float32(number))
+    return high, float(np.float32(number - high)) if isfinite(high) else 0.0
+
+
+def _single(number: float) -> str:
+    if isnan(number):
+        return "__int_as_float(0x7fc00000)"
+    if not isfinite(number):
+        return f"__int_as_float({0x7F800000 if number > 0 else 0xFF800000:#x})"
+    return f"{float(number).hex()}f"
+
+
+@dataclass
+class PairSource(ExpressionSource):
+    """Implementation of ``formulas.writer.Writer``. Numbers are variables or constants, of ``float`` or ``Pair``."""
+
+    has_sixteenths = False
+    is_narrow = True
+
+    @property
+    def writer(self) -> PairSource:
+        return self
+
+    def _auto(self, value: str) -> str:
+        return self.named("auto", value)
+
+    def number(self, number: float) -> str:
+        high, low = parts(number)
+        return f"Pair{{{_single(high)}, {_single(low)}}}" if low else _single(high)
+
+    def add(self, a: str, b: str) -> str:
+        return self._auto(f"sum({a}, {b})")
+
+    def subtract(self, a: str, b: str) -> str:
+        return self._auto(f"gap({a}, {b})")
+
+    def multiply(self, a: str, b: str) -> str:
+        return self._auto(f"product({a}, {b})")
+
+    def divide(self, a: str, b: str) -> str:
+        return self._checked_ratio(a, b, _DIVISORS)
+
+    def _checked_ratio(self, a: str, b: str, least: float) -> str:
+        self.undecided.append(self.named("bool", f"is_beyond(hi_of({b}), {_bits(least)})"))
+        return self.ratio(a, b)
+
+    def ratio(self, a: str, b: str) -> str:
+        return self._auto(f"quotient({a}, {b})")
+
+    def fused(self, a: str, b: str, c: str) -> str:
+        return self._auto(f"product_sum({a}, {b}, {c})")
+
+    multiply_add = fused
+
+    def horner(self, coefficients: Sequence[float], x: str) -> str:
+        singles = fitted.SINGLES.get(tuple(coefficients), 0)
+        first, *rest = coefficients
+        result = _single(parts(first)[0]) if singles else self.number(first)
+        for coefficient in rest[: singles - 1] if singles else ():
+            result = self.named("float", f"fmaf({result}, hi_of({x}), {_single(parts(coefficient)[0])})")
+        for coefficient in rest[max(singles - 1, 0) :]:
+            if result == self.number(1):
+                result = self.add(x, self.number(coefficient))
+            else:
+                result = self._auto(
+                    f"{'step' if singles else 'rising_step'}({result}, {x}, {self.number(coefficient)})"
+                )
+        return self._auto(f"tidied({result})")
+
+    def root(self, x: str) -> str:
+        return self._auto(f"root({x})")
+
+    def negate(self, a: str) -> str:
+        return self._auto(f"negated({a})")
+
+    def absolute(self, a: str) -> str:
+        return self._auto(f"size_of({a})")
+
+    def sign_of(self, size: str, sign: str) -> str:
+        return self._auto(f"flipped({size}, sign_bit(hi_of({sign})))")
+
+    def compare(self, how: str, a: str, b: str) -> str:
+        return self.named("bool", _COMPARED[how].format(a, b))
+
+    def is_usual(self, a: str) -> str:
+        return self.named("bool", f"is_normal(hi_of({a}))")
+
+    def of_positive(self, x: str, value: str) -> str:
+        self.undecided.append(self.compare("<", x, self.number(0)))
+        return value
+
+    def not_(self, a: str) -> str:
+        return self.named("bool", f"!{a}")
+
+    def choose(self, condition: str, yes: str, no: str) -> str:
+        return self._auto(f"chosen({condition}, {yes}, {no})")
+
+    def limited(self, x: str, most: float) -> str:
+        return self._auto(f"limited({x}, {_single(most)})")
+
+    def at_most(self, x: str, most: float) -> str:
+        return self._auto(f"at_most({x}, {_single(parts(most)[0])})")
+
+    def unless_negative(self, a: str) -> str:
+        return self._auto(f"unless_negative({a})")
+
+    def sign_changed(self, a: str, turns: str) -> str:
+        return self._auto(f"flipped({a}, (u32){turns} << 31)")
+
+    def nearest_product(self, a: str, b: str) -> tuple[str, str]:
+        moved = self.named("float", f"fmaf(hi_of({a}), hi_of({b}), TO_WHOLE)")
+        return self.named("float", f"{moved} - TO_WHOLE"), self.named("i32", f"whole_of({moved})")
+
+    def exponent_added(self, a: str, exponent: str) -> str:
+        return self._auto(f"scaled({a}, {exponent})")
+
+    def exponent_taken(self, a: str, exponent: str) -> str:
+        return self.exponent_added(a, f"-{exponent}")
+
+    def two_to_sixteenths(self, sixteenths: str) -> str:
+        raise NotImplementedError("without has_sixteenths nobody asks")
+
+    def split(self, x: str) -> tuple[str, str]:
+        return self._auto(f"fraction_of({x})"), self.named("float", f"exponent_of({x})")
+
+    def of_odd(self, number: str, odd: str, even: str) -> str:
+        return self._auto(f"chosen({number} & 1, {odd}, {even})")
+
+    def tensor(self, name: str) -> str:
+        number = self.named("float", f"widen(x{self.names.index(name)})")
+        self.undecided.append(self.named("bool", f"is_tiny({number})"))
+        return number
+
+    def divided(self, a: str, by: Expression) -> str:
+        """Divides by a constant, or by what is at least 1/2."""
+        if isinstance(by, Constant):
+            return self.multiply(a, self.number(1 / by.value))
+        return self._checked_ratio(a, self.of(by), 0.5)
+
+    def clamped(self, x: str, low: str, high: str) -> str:
+        raise NotImplementedError("no formula that is worth pairs clamps")
+
+    def called(self, primitive: str, operands: list[str]) -> str:
+        if primitive in ("minimum", "maximum"):  # NaN may also stem from infinities
+            self.undecided += [self.named("bool", f"hi_of({each}) != hi_of({each})") for each in operands]
+        declared = "bool" if primitive in COMPARISONS else "auto"
+        return self.named(declared, _CALLED[primitive].format(*operands))
+
+
+def _bits(number: float) -> str:
+    return f"{np.float32(number).view(np.uint32):#x}u"
+
+
+def pair_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
+    """Returns the statements that evaluate a formula in pairs, and return whether the result is settled.
+
+    There are none unless pairs are accurate enough, and all numbers stay where their low parts keep enough bits.
+    """
+    expression, inputs = quick.condensed(formula.expression), formula.inputs
+    floats = (DataType.FLOAT32, DataType.FLOAT16)
+    if any(each not in floats for each in (formula.output, *(inputs[name] for name in names))):
+        return []
+    if not _suits(expression, is_last=True) or _growth(expression) > _GROWTH:
+        return []
+    bound = error_bound(expression, inputs, pairs.PAIRS)
+    if bound is None or bound > WORTH:
+        return []
+    source = PairSource(names, inputs)
+    value = source.last(quick.guarded(expression, inputs, pairs.PAIRS))
+    reach, least = bound + 2.0**-47, LEAST * _growth(expression)
+    has_zeros = str(_are_zeros_right(formula, expression, names)).lower()
+    settled = f"narrowly(pair_of({value}), {_single(_above(reach))}, {_bits(least)}, {has_zeros}, result)"
+    return [*source.lines, f"    return {' & '.join((settled, *(f'!{each}' for each in source.undecided)))};"]
+
+
+def _above(number: float) -> float:
+    return float(np.nextafter(np.float32(number), np.float32(1)))
+
+
+def _suits(expression: Expression, *, is_last: bool = False) -> bool:
+    """Whether a formula has quick functions, of linear operands or ``log1p(exp(x))``, and little else."""
+    match expression:
+        case Operation("log1p", (Operation("exp", (operand,)),)):
+            return _is_linear(operand)
+        case Operation("erf", _) if not is_last:  # accurate as far as rounding sees
+            return False
+        case Operation(primitive, operands) if primitive in quick.FUNCTIONS:
+            is_able = _is_linear if primitive in pairs.OF_PAIRS else _is_element
+            return primitive in pairs.PAIRS.own and all(map(is_able, operands))
+        case Operation("multiply", operands) if not any(isinstance(each, Constant) for each in operands):
+            return False
+        case Operation(primitive, operands) if primitive in _CALLED or primitive == "divide":
+            return any(map(quick.is_worth, operands)) and all(
+                _suits(each) if quick.is_worth(each) else _is_linear(each) for each in operands
+            )
+        case _:
+            return False
+
+
+def _is_linear(expression: Expression) -> bool:
+    """Whether an expression has no products of tensors and adds floats only, which is accurate for any signs."""
+    match expression:
+        case InputElement():
+            return True
+        case Constant(value):
+            return isfinite(value)
+        case Operation("multiply", (Constant(), operand) | (operand, Constant())):
+            return _is_linear(operand)
+        case Operation("divide", (operand, Constant())):
+            return _is_linear(operand)
+        case Operation("add" | "subtract", operands):
+            return all(map(_is_linear, operands)) and any(map(_is_single, operands))
+        case Operation(primitive, operands) if primitive in (*COMPARISONS, *_MOVED):
+            return all(map(_is_linear, operands))
+        case _:
+            return False
+
+
+def _is_element(expression: Expression) -> bool:
+    return isinstance(expression, InputElement)
+
+
+def _is_single(expression: Expression) -> bool:
+    return not isinstance(expression, Operation) and not (
+        isinstance(expression, Constant) and parts(expression.value)[1]
+    )
+
+
+def _growth(expression: Expression) -> float:
+    """Returns how much the constants of an expression change magnitudes at most."""
+    match expression:
+        case Constant(value) if value:
+            return max(abs(value), 1 / abs(value))
+        case Operation(_, operands):
+            return prod(map(_growth, operands))
+        case _:
+            return 1.0
+
+
+def _are_zeros_right(formula: PlanFormula, expression: Expression, names: Sequence[str]) -> bool:
+    """Whether a positive zero is the right result wherever it is computed: of 0, and of vanishing exponentials."""
+    if len(names) != 1 or "power" in primitives(expression):
+        return False
+    points = (0.0, 1000.0, -1000.0) if _vanishes(expression) else (0.0,)
+    exact = ExactFormula(formula.expression, formula.inputs, formula.output)
+    kind = formula.inputs[names[0]].dtype.type
+    found = [exact.of({names[0]: kind(each)}) for each in points]
+    return not any(each == 0 and np.signbit(each) for each in found)
+
+
+def _vanishes(expression: Expression) -> bool:
+    """Whether exponentials may make a result 0; those in divisors are undecided where they might."""
+    match expression:
+        case Operation("exp", _):
+            return True
+        case Operation("divide", (above, _)):
+            return _vanishes(above)
+        case Operation(_, operands):
+            return any(map(_vanishes, operands))
+        case _:
+            return False

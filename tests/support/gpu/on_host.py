@@ -1,0 +1,81 @@
+"""Compiles functions in pairs of FLOAT32, generated for GPUs, with the host's C++ compiler."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+import opwire_service.kernels.cuda
+from opwire.tensor import Array
+from opwire_service.kernels.cuda.formula_source import FormulaSource
+from opwire_service.kernels.cuda.job import TYPES
+from opwire_service.kernels.cuda.pair_source import pair_lines
+from opwire_service.kernels.formulas.formula import PlanFormula
+
+COMPILER = shutil.which("g++")
+
+_OPTIONS = ("-std=c++20", "-O1", "-mfma", "-mf16c", "-ffp-contract=off", "-shared", "-fPIC", "-w")
+
+_SOURCES = Path(__file__).with_name("on_host.h"), Path(opwire_service.kernels.cuda.__file__).with_name("pairs.cu")
+
+_CALLS = """
+extern "C" void NAME(long count, const INPUT *from, OUTPUT *to, unsigned char *settled, float *high, float *low) {
+    for (long i = 0; i < count; ++i) settled[i] = quick_NAME(from[i], to[i]), high[i] = rounded.hi, low[i] = rounded.lo;
+}
+"""
+
+
+class Computed:
+    """What a compiled function returns.
+
+    Attributes:
+        results: the rounded results.
+        settled: where they are certain.
+        high, low: the parts of the numbers that were rounded.
+    """
+
+    def __init__(self, count: int, formula: PlanFormula) -> None:
+        self.results = np.empty(count, formula.output.dtype)
+        self.settled = np.empty(count, bool)
+        self.high, self.low = np.empty((2, count), np.float32)
+
+
+class OnHost:
+    """Compiled functions of single tensors.
+
+    Args:
+        folder: where the library is built.
+        formulas: the formulas, by identifier.
+    """
+
+    def __init__(self, folder: Path, formulas: Mapping[str, PlanFormula]) -> None:
+        self._formulas = formulas
+        text = "".join(path.read_text("utf-8") for path in _SOURCES)
+        text += "static Pair rounded;\n" + "".join(_functions(name, formula) for name, formula in formulas.items())
+        (folder / "pairs.cpp").write_text(text, "utf-8")
+        assert COMPILER is not None
+        target = folder / "pairs.so"
+        subprocess.run([COMPILER, *_OPTIONS, "-o", target, folder / "pairs.cpp"], check=True)
+        self._library = ctypes.CDLL(str(target))
+
+    def run(self, name: str, elements: Array) -> Computed:
+        """Evaluates a function on contiguous elements."""
+        found = Computed(elements.size, self._formulas[name])
+        arrays = elements, found.results, found.settled, found.high, found.low
+        addresses = [ctypes.c_void_p(each.ctypes.data) for each in arrays]
+        self._library[name](ctypes.c_long(elements.size), *addresses)
+        return found
+
+
+def _functions(name: str, formula: PlanFormula) -> str:
+    source = FormulaSource.of(formula, in_pairs=True)
+    lines = pair_lines(formula, source.names)
+    (given,) = {TYPES[formula.inputs[each]] for each in source.names}
+    calls = _CALLS.replace("NAME", name).replace("INPUT", given).replace("OUTPUT", TYPES[formula.output])
+    lines[-1] = lines[-1].replace("narrowly(pair_of(", "narrowly(rounded = pair_of(")
+    return source.function(f"quick_{name}", lines) + calls

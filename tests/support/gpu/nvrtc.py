@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from opwire_service.kernels.cuda.compiler import OPTIONS
-from opwire_service.kernels.cuda.job import Program
 
 ARCHITECTURES = ("sm_75", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 
@@ -23,15 +22,15 @@ def library() -> ctypes.CDLL | None:
     return None
 
 
-def machine_code(program: Program, architecture: str) -> bytes:
-    """Compiles a program as the device does.
+def machine_code(code: str, architecture: str) -> bytes:
+    """Compiles the code of a program as the device does.
 
     Raises:
         RuntimeError: it does not compile; with the compiler's messages.
     """
     nvrtc, handle = library(), ctypes.c_void_p()
     assert nvrtc is not None
-    nvrtc.nvrtcCreateProgram(ctypes.byref(handle), program.code.encode(), b"opwire.cu", 0, None, None)
+    nvrtc.nvrtcCreateProgram(ctypes.byref(handle), code.encode(), b"opwire.cu", 0, None, None)
     options = [option.encode() for option in (*OPTIONS, f"--gpu-architecture={architecture}")]
     try:
         if nvrtc.nvrtcCompileProgram(handle, len(options), (ctypes.c_char_p * len(options))(*options)):

@@ -20,7 +20,8 @@ from ..layout import Loop
 from .element_source import Formula, Read, element_source
 from .formula_source import FormulaSource, has_scale
 from .job import LOAD_BYTES, MOST_UNDECIDED, TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
-from .reduction import LOOPS, loops_parameter
+from .reduction import loops_parameter
+from .structures import structure
 from .table_source import COPIES_TABLE, TABLE_BYTES, table_serves, table_source
 
 THREADS = 128
@@ -54,16 +55,7 @@ _CHANNELS = 4
 
 def _task(inputs: int, outputs: int) -> np.dtype[Any]:
     """Returns the dtype of the kernel parameter for these numbers of tensors."""
-    return np.dtype(
-        [
-            ("source", "<u8", (inputs,)),
-            ("target", "<u8", (outputs,)),
-            ("undecided", "<u8"),
-            *((name, "<u4") for name in ("first", "count", "room", "unused")),
-            ("channels", "<f4", (_CHANNELS,)),
-            ("loops", LOOPS, (inputs,)),
-        ]
-    )
+    return structure("Task", "loops", "elements", INPUTS=inputs, OUTPUTS=outputs, LOOPS=8)
 
 
 class InputWalk(NamedTuple):

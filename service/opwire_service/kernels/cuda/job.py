@@ -77,11 +77,12 @@ class Program:
     @property
     def code(self) -> str:
         defined = "".join(f"#define {name} {value}\n" for name, value in self.macros)
-        return "\n".join((defined, *map(_source, self.sources), self.generated, *map(_source, self.kernels)))
+        return "\n".join((defined, *map(source_text, self.sources), self.generated, *map(source_text, self.kernels)))
 
 
 @cache
-def _source(name: str) -> str:
+def source_text(name: str) -> str:
+    """Returns the text of a source file of this package."""
     return (Path(__file__).parent / f"{name}.cu").read_text("utf-8")
 
 

@@ -13,6 +13,7 @@ from opwire.tensor import Array, BufferTensorDesc
 
 from ...execution import Arrays, Stop
 from .job import LOAD_BYTES, TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
+from .structures import structure
 
 THREADS = 256
 STRIP_THREADS = 128
@@ -27,16 +28,9 @@ LAUNCH_READS = 2**31
 """Maximum number of elements read per launch: some milliseconds."""
 
 _RANK = 6
-_DIMENSION = np.dtype([(name, "<u4") for name in ("size", "stride", "window", "start", "dilation", "unused")])
-_POOLING = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "target", "positions")),
-        *((name, "<u4") for name in ("rank", "first", "outputs", "unused")),
-        *((name, "<u4", (_RANK,)) for name in ("size", "source_step", "target_step", "position_step")),
-        ("dimension", _DIMENSION, (3,)),
-    ]
-)
-_STRIPS = np.dtype([("pooling", _POOLING), ("across", "<u4"), ("down", "<u4")])
+
+_POOLING = structure("Pooling", "windows")
+_STRIPS = structure("Strips", "windows", "strips")
 
 
 class Pooling:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from opwire.tensor import Array, BufferTensorDesc
-
-AXES = 8
-"""Maximum number of loops, limited by ``nests.cu``."""
 
 
 class NestLoop(NamedTuple):
@@ -25,12 +22,6 @@ Nest = tuple[NestLoop, ...]
 """Loops, outermost first."""
 
 
-def nest_dtype(tensors: int) -> np.dtype[Any]:
-    """Returns the dtype of the structure ``Nest`` in ``nests.cu``."""
-    axis = [(name, "<u4") for name in ("size", "factor", "shift1", "shift2")] + [("step", "<u4", (tensors,))]
-    return np.dtype([("count", "<u4"), ("unused", "<u4"), ("axis", np.dtype(axis), (AXES,))])
-
-
 def division(size: int) -> tuple[int, int, int]:
     """Returns the magic numbers that replace a 32-bit division by multiplication: a factor and two shifts."""
     bits = (size - 1).bit_length()
@@ -39,7 +30,7 @@ def division(size: int) -> tuple[int, int, int]:
 
 
 def write_nest(nest: Nest, into: Array) -> None:
-    """Writes a nest to a structure of ``nest_dtype``; steps may be negative."""
+    """Writes a nest to the structure ``Nest`` of ``nests.cu``; steps may be negative."""
     into["count"] = len(nest)
     for i, axis in enumerate(reversed(nest)):
         steps = [step % 2**32 for step in axis.steps]

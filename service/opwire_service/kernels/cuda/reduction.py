@@ -15,6 +15,7 @@ from ...execution import Arrays, Stop
 from ..layout import Loop, ReductionLayout, coordinates, reduction_layout
 from .job import LOAD_BYTES, MOST_UNDECIDED, TYPES, CudaMemory, KernelLaunch, Program, device_desc
 from .nests import division
+from .structures import structure
 
 THREADS = 256
 ROW_THREADS = 128
@@ -38,21 +39,8 @@ BLOCKS_PER_PROCESSOR = 4
 QUICK_FROM = 2**16
 """Minimum number of elements that justify a quick pass followed by a settling pass."""
 
-_LOOP = np.dtype([(name, "<u4") for name in ("size", "source", "target", "factor", "shift1", "shift2")])
-LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (8,))])
-DOUBLE_LOOPS = np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", _LOOP, (16,))])
-"""For programs that set ``LOOPS`` to 16: two loops per dimension."""
 
-TASK = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "target", "partial", "undecided", "state")),
-        ("depth", "<f8"),
-        *((name, "<u4") for name in ("terms", "unused_terms")),
-        *((name, "<u4") for name in ("outputs", "items", "stretch", "splits", "room", "share", "blocks", "unused")),
-        ("kept", LOOPS),
-        ("reduced", LOOPS),
-    ]
-)
+TASK = structure("Task", "types", "loops", "reduction", LOOPS=8)
 
 _BYTES = np.dtype((np.void, TASK.itemsize))
 
@@ -307,7 +295,7 @@ class Reduction:
         (task,) = whole = np.zeros(1, TASK)
         along = shape.block[1] if shape.rows else shape.block[0] * shape.lanes
         task["room"], task["share"], task["blocks"] = self._room, along, shape.grid[0]
-        task["depth"], task["terms"] = shape.depth, self._layout.reduced_count
+        task["terms"] = shape.depth, self._layout.reduced_count, 0
         task["outputs"], task["items"] = shape.outputs, shape.items
         task["stretch"], task["splits"] = shape.stretch, shape.splits
         loops_parameter(shape.kept, task["kept"])

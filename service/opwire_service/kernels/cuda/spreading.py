@@ -12,7 +12,8 @@ from opwire.tensor import Array
 from ...execution import Arrays, Stop
 from ..layout import Loop
 from .job import CudaMemory, KernelLaunch, Program
-from .reduction import LOOPS, loops_parameter
+from .reduction import loops_parameter
+from .structures import structure
 
 THREADS = 256
 
@@ -20,9 +21,7 @@ LAUNCH_ELEMENTS = 2**28
 """Maximum number of elements per launch: some milliseconds."""
 
 _WORDS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
-_TASK = np.dtype(
-    [*((name, "<u8") for name in ("source", "target")), ("first", "<u4"), ("count", "<u4"), ("loops", LOOPS)]
-)
+_TASK = structure("Task", "loops", "spread", LOOPS=8)
 
 
 class Spread:

@@ -27,9 +27,9 @@ from ..movement.walk import (
     depth_macro,
     merged,
     on_card,
-    walk_type,
     write_walk,
 )
+from ..structures import structure
 
 SHARE = 16
 """Elements per thread where threads share a line or a chunk; half as many for 8-byte elements of a chunk."""
@@ -54,15 +54,7 @@ EXACTLY = 1024
 
 _SUM = tuple((name, 0) for name in ("SQUARED", "MAGNITUDE", "LOGARITHM", "ROOT", "MEAN"))
 _COMBINE = {True: ("a + b", 0), False: ("a * b", 1)}
-_LINES = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "target", "states", "undecided")),
-        ("depth", "<f8"),
-        *((name, "<u4") for name in ("terms", "unused_terms", "first", "count", "lines", "length")),
-        *((name, "<u4") for name in ("chunks", "room", "step", "target_step", "begin", "target_begin")),
-        ("walk", walk_type(2)),
-    ]
-)
+_LINES = structure("Lines", "types", "movement/walk", "cumulative/running", STEPS=2)
 
 
 class CudaRunningJob:
@@ -185,9 +177,10 @@ class CudaRunningJob:
 
     def _parameter(self) -> Array:
         task = np.zeros(1, _LINES)
-        task["terms"], task["lines"], task["length"] = self._length, self._count, self._length
+        task["lines"], task["length"] = self._count, self._length
         # Covers neighbors, threads and chunks, where each chunk may depend on the previous one.
-        task["depth"] = self._length if self._by_lines else 2 * SHARE + 64 + 16 * self._chunks
+        depth = self._length if self._by_lines else 2 * SHARE + 64 + 16 * self._chunks
+        task["terms"] = depth, self._length, 0
         task["chunks"], task["room"] = self._chunks, self._room
         task["step"], task["target_step"] = self._step % 2**32, self._target_step % 2**32
         task["begin"], task["target_begin"] = self._begin, self._target_begin

@@ -14,6 +14,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...reference.folds import FoldedDimension, axes_of, element_at
 from ...reference.moves import view_at
 from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..structures import structure
 from .view import UNITS
 from .walk import (
     PIECE,
@@ -25,7 +26,6 @@ from .walk import (
     depth_macro,
     merged,
     on_card,
-    walk_type,
     write_walk,
 )
 
@@ -34,23 +34,6 @@ _MOST_UNDECIDED = 2**16
 
 MOST_SPAN = 4
 """Maximum number of adjacent window elements per thread."""
-
-_AXIS = np.dtype(
-    [(name, "<u4") for name in ("size", "blocks", "window", "stride", "dilation", "start", "step", "other_step")]
-)
-
-
-def _head(
-    addresses: Sequence[str], numbers: Sequence[str], axes: int, steps: int, walks: Sequence[str] = ("walk",)
-) -> np.dtype[np.void]:
-    return np.dtype(
-        [
-            *((name, "<u8") for name in addresses),
-            *((name, "<u4") for name in numbers),
-            ("axis", _AXIS, (axes,)),
-            *((name, walk_type(steps)) for name in walks),
-        ]
-    )
 
 
 class _Dimensions:
@@ -187,8 +170,8 @@ class CudaUnfoldJob(CertainJob):
         source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         axes = axes_of(plan, source)
         walks = _Walks(source, target, axes)
-        numbers = "first", "count", "places", "unused"
-        parameter = np.zeros(1, _head(("source", "target"), numbers, len(axes), walks.steps, ("walk", "windows")))
+        sources = "scalars", "movement/walk", "movement/plain", "movement/unfold"
+        parameter = np.zeros(1, structure("Unfold", *sources, AXES=len(axes), STEPS=walks.steps))
         parameter["places"] = count_of(walks.places)
         _write_axes(axes, walks.image_steps, walks.window_steps, parameter["axis"][0])
         write_walk(walks.places, parameter["walk"][0])
@@ -206,7 +189,7 @@ class CudaUnfoldJob(CertainJob):
             depth_macro(walks.places),
             ("WINDOW_DEPTH", depth_macro(walks.blocks)[1]),
         )
-        program = Program(("scalars", "movement/walk", "movement/plain", "movement/unfold"), macros)
+        program = Program(sources, macros)
         piece = PIECE // (THREADS * walks.span)
         self._part = SplitLaunch(program, "unfold", parameter, count_of(walks.blocks), 1, piece)
         self.programs = (program,)
@@ -230,8 +213,8 @@ class CudaFoldJob(CertainJob):
         for i, axis in enumerate(self._axes):
             dimensions.add(axis.size, steps[i], {1 + i: 1})
         loops = dimensions.loops
-        names = ("source", "target", "undecided"), ("first", "count", "room", "unused")
-        parameter = np.zeros(1, _head(*names, len(self._axes), 1 + len(self._axes)))
+        sources = "scalars", "rounding", "movement/walk", "movement/fold"
+        parameter = np.zeros(1, structure("Fold", *sources, AXES=len(self._axes), STEPS=1 + len(self._axes)))
         _write_axes(self._axes, windows, blocks, parameter["axis"][0])
         write_walk(loops, parameter["walk"][0])
         data_type = self._target.data_type
@@ -239,7 +222,6 @@ class CudaFoldJob(CertainJob):
         parameter["room"] = self._room
         kind = TYPES[data_type] if data_type.is_float else f"u{data_type.bits}"
         macros = ("TYPE", kind), ("REAL", int(data_type.is_float)), ("AXES", len(self._axes))
-        sources = ("scalars", "rounding", "movement/walk", "movement/fold")
         program = Program(sources, (*macros, ("STEPS", 1 + len(self._axes)), depth_macro(loops)))
         terms = prod(min(axis.window, axis.blocks) for axis in self._axes)
         self._part = SplitLaunch(program, "fold", parameter, count_of(loops), THREADS, piece=max(1, PIECE // terms))

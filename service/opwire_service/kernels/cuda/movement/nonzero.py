@@ -9,21 +9,14 @@ import numpy as np
 from opwire.check import Plan
 
 from ..job import Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..structures import constant, structure
 from .view import UNITS
-from .walk import PIECE, THREADS, CertainJob, SplitLaunch, depth_macro, merged, on_card, walk_type, write_walk
+from .walk import PIECE, THREADS, CertainJob, SplitLaunch, depth_macro, merged, on_card, write_walk
 
-SHARE = 8
-"""Elements examined, and numbers cleared, per thread; must match the kernel."""
+SHARE = constant("SHARE", "movement/nonzero")
+"""Elements examined, and numbers cleared, per thread."""
 
-_NONZERO = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "ends", "rows", "total")),
-        *((name, "<u4") for name in ("first", "count", "elements", "tiles", "columns", "unused")),
-        *((name, "<u4") for name in ("row_step", "column_step")),
-        ("walk", walk_type(1)),
-        ("coordinates", walk_type(1)),
-    ]
-)
+_NONZERO = structure("Nonzero", "movement/walk", "movement/nonzero", STEPS=1)
 
 
 class CudaNonzeroJob(CertainJob):

@@ -13,8 +13,9 @@ from ...reference.moves import bits
 from ...views import phases
 from ...views.movements import MOVEMENTS
 from ..job import Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..structures import structure
 from .view import PLAIN, UNITS, CudaCopyJob, RowBlocks, copies
-from .walk import PIECE, CertainJob, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
+from .walk import PIECE, CertainJob, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
 
 MODES = (
     PaddingMode.CONSTANT,
@@ -25,13 +26,7 @@ MODES = (
 )
 """Indexed by their numbers in the kernel."""
 
-_PADDING = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "target", "value")),
-        *((name, "<u4") for name in ("first", "count", "width", "size", "start", "unused", "step", "target_step")),
-        ("walk", walk_type(2)),
-    ]
-)
+_PADDING = structure("Padding", "movement/walk", "movement/padding", STEPS=2)
 
 
 class PaddingJob(CertainJob):

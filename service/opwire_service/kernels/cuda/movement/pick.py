@@ -13,29 +13,18 @@ from opwire.tensor import BufferTensorDesc
 
 from ...picking import PICKS, Component, Picks, Point
 from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..structures import constant, structure
 from .view import UNITS
-from .walk import THREADS, CertainJob, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
+from .walk import THREADS, CertainJob, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
 
-BATCH = 4
-"""Items per thread; must match the kernels."""
+PICK_BATCH, HOT_BATCH = constant("BATCH", "movement/pick"), constant("BATCH", "movement/one_hot")
+"""Items per thread."""
 
 INDEX_SOURCES = ("scalars", "movement/walk", "movement/plain", "movement/indices")
 
-TUPLE = np.dtype(
-    [
-        *((name, "<u4") for name in ("count", "unused")),
-        ("component", [(name, "<u4") for name in ("place", "size", "step")], (8,)),
-    ]
-)
-_PICK_HEAD = [
-    *((name, "<u8") for name in ("source", "target", "indices")),
-    *((name, "<u4") for name in ("first", "count")),
-    ("tuple", TUPLE),
-]
-_HOT_HEAD = [
-    *((name, "<u8") for name in ("values", "target", "indices")),
-    *((name, "<u4") for name in ("first", "count", "off", "on", "size", "unused")),
-]
+TUPLE = structure("Tuple", "movement/indices")
+_PICK = structure("Pick", *INDEX_SOURCES, "movement/pick", STEPS=3)
+_ONE_HOT = structure("OneHot", *INDEX_SOURCES, "movement/one_hot", STEPS=2)
 
 
 def tuple_parameter(components: Sequence[Component]) -> np.ndarray[tuple[int, ...], np.dtype[np.void]]:
@@ -72,7 +61,7 @@ class PickJob(CertainJob):
             ],
             3,
         )
-        parameter = np.zeros(1, [*_PICK_HEAD, ("walk", walk_type(3))])
+        parameter = np.zeros(1, _PICK)
         components = [part._replace(step=part.step // lanes) for part in picks.components]
         parameter["tuple"] = tuple_parameter(components)
         write_walk(loops, parameter["walk"][0])
@@ -86,7 +75,7 @@ class PickJob(CertainJob):
                 ("REVERSE", int(places is not None)),
             ),
         )
-        self._part = SplitLaunch(program, "pick_units", parameter, count_of(loops), THREADS * BATCH)
+        self._part = SplitLaunch(program, "pick_units", parameter, count_of(loops), THREADS * PICK_BATCH)
         self.programs = (program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
@@ -118,12 +107,12 @@ class OneHotJob(CertainJob):
         *outer, (size, index, place) = loops
         lanes = gcd(LOAD_BYTES // item, size) if (index, place) == (0, 1) else 1
         loops = merged([*outer, (size // lanes, index, place * lanes)], 2)
-        parameter = np.zeros(1, [*_HOT_HEAD, ("walk", walk_type(2))])
+        parameter = np.zeros(1, _ONE_HOT)
         parameter["on"], parameter["size"] = _second_place(values), target.sizes[axis]
         write_walk(loops, parameter["walk"][0])
         macros = ("UNIT", UNITS[item]), ("LANES", lanes), ("INDEX", TYPES[indices.data_type])
         program = Program((*INDEX_SOURCES, "movement/one_hot"), (("STEPS", 2), depth_macro(loops), *macros))
-        self._part = SplitLaunch(program, "mark", parameter, count_of(loops), THREADS * BATCH)
+        self._part = SplitLaunch(program, "mark", parameter, count_of(loops), THREADS * HOT_BATCH)
         self.programs = (program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:

@@ -14,24 +14,15 @@ from opwire.tensor import packed_strides
 from ...picking import Component, aligned_strides, last_dimensions
 from ...views.movements import overwritten
 from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
-from .pick import INDEX_SOURCES, TUPLE, tuple_parameter
+from ..structures import structure
+from .pick import INDEX_SOURCES, tuple_parameter
 from .view import UNITS, copies, filling
-from .walk import THREADS, CertainJob, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
+from .walk import THREADS, CertainJob, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
 
 _STEPS = 3
 
-_CLAIMS = [
-    *((name, "<u8") for name in ("owners", "indices")),
-    *((name, "<u4") for name in ("first", "count", "begin", "end")),
-    ("tuple", TUPLE),
-    ("walk", walk_type(_STEPS)),
-]
-_SETTLEMENT = [
-    *((name, "<u8") for name in ("source", "updates", "target", "owners")),
-    *((name, "<u4") for name in ("first", "count")),
-    ("walk", walk_type(_STEPS)),
-    ("tuples", walk_type(_STEPS)),
-]
+_CLAIMS = structure("Claims", *INDEX_SOURCES, "movement/scatter", STEPS=_STEPS)
+_SETTLEMENT = structure("Settlement", *INDEX_SOURCES, "movement/scatter", STEPS=_STEPS)
 
 
 _PART, _MOST_PARTS = 1 << 22, 8

@@ -11,20 +11,13 @@ from opwire.check import Plan
 from opwire.tensor import packed_strides
 
 from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
-from .walk import THREADS, CertainJob, SplitLaunch, count_of, depth_macro, merged, on_card, walk_type, write_walk
+from ..structures import constant, structure
+from .walk import THREADS, CertainJob, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
 
-BATCH = 4
-"""Items per thread; must match the kernel."""
+BATCH = constant("BATCH", "movement/sequence")
+"""Items per thread."""
 
-_SEQUENCE = np.dtype(
-    [
-        ("target", "<u8"),
-        *((name, "<f8") for name in ("start", "delta")),
-        *((name, "<u8") for name in ("start_bits", "delta_bits")),
-        *((name, "<u4") for name in ("first", "count")),
-        ("walk", walk_type(1)),
-    ]
-)
+_SEQUENCE = structure("Sequence", "movement/walk", "movement/sequence", STEPS=1)
 
 
 class CudaSequenceJob(CertainJob):

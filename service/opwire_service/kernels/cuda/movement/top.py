@@ -13,14 +13,15 @@ from opwire.enums import AxisDirection
 from opwire.tensor import Array, DataType
 
 from ..job import TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..structures import constant, structure
 from .view import UNITS
-from .walk import PIECE, THREADS, CertainJob, SplitLaunch, depth_macro, merged, on_card, walk_type, write_walk
+from .walk import PIECE, THREADS, CertainJob, SplitLaunch, depth_macro, merged, on_card, write_walk
 
 SORTED_BYTES = 32 * 1024
 """Maximum size of the entries that one block sorts."""
 
-SHARE = 32
-"""Elements per thread when counting digits; must match the kernel."""
+SHARE = constant("SHARE", "movement/search")
+"""Elements per thread when counting digits."""
 
 FEW = 4
 """The best are selected before sorting if they make up at most 1/FEW of a sequence."""
@@ -35,7 +36,7 @@ SORTED_BITS = 8
 """Bits of a digit in the sort."""
 
 TILE_BYTES, WARPS = 32 * 1024, THREADS // 32
-"""Bytes of entries that a block sorts by a digit, and its number of warps; must match the kernel."""
+"""Bytes of entries that a block sorts by a digit, and its number of warps; see ``digits.cu``."""
 
 SEARCH_BYTES, COUNTS_BYTES = 32, 4 << DIGIT_BITS
 """Memory of the selection per sequence."""
@@ -47,13 +48,7 @@ _NUMBERS = (
     *("first", "count", "sequences", "length", "wanted", "size", "pieces", "from_entries", "to_entries"),
     *("upper", "shift", "bits", "step", "value_step", "index_step", "unused"),
 )
-_TOP = np.dtype(
-    [
-        *((name, "<u8") for name in _ADDRESSES),
-        *((name, "<u4") for name in _NUMBERS),
-        ("walk", walk_type(3)),
-    ]
-)
+_TOP = structure("Top", "movement/walk", "movement/top", STEPS=3)
 
 
 def _power_above(number: int) -> int:

@@ -16,6 +16,7 @@ from ...views import phases
 from ...views.movements import MOVEMENTS, Movement
 from ...views.view import Copy
 from ..job import LOAD_BYTES, Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..structures import constant, structure
 from .walk import (
     PIECE,
     THREADS,
@@ -25,7 +26,6 @@ from .walk import (
     count_of,
     depth_macro,
     on_card,
-    walk_type,
     without_ones,
     write_walk,
 )
@@ -33,8 +33,8 @@ from .walk import (
 UNITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "Pack<u64, 2>"}
 """Units that are moved as a whole, by size in bytes."""
 
-BATCH = 4
-"""Units per thread; must match the kernel."""
+BATCH = constant("BATCH", "movement/view")
+"""Units per thread, as in ``rows.cu``."""
 
 PLAIN = ("scalars", "movement/walk", "movement/plain")
 """Sources for units that are moved unchanged."""
@@ -62,23 +62,9 @@ MANY_LOOPS = 4
 NARROWEST, MOST_LAYERS = 64, 2**16 - 1
 """Minimum units of a row for a row-wise kernel, and the maximum number of blocks that share the same rows."""
 
-COPY_HEAD = [
-    *((name, "<u8") for name in ("source", "target")),
-    ("value", "<u8", (2,)),
-    *((name, "<u4") for name in ("first", "count", "begin", "target_begin", "start", "span")),
-]
-_ROWS = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "target")),
-        *((name, "<u4") for name in ("first", "count", "begin", "width", "step", "target_step")),
-        ("walk", walk_type(2)),
-    ]
-)
-_TILES_HEAD = [
-    *((name, "<u8") for name in ("source", "target")),
-    *((name, "<u4") for name in ("first", "count", "rows", "columns", "across", "down", "begin", "matrices")),
-    *((name, "<u4") for name in ("step", "target_step")),
-]
+_COPY_SOURCES = "movement/walk", "movement/view"
+_ROWS = structure("Rows", "movement/walk", "movement/rows", STEPS=2)
+_TILES = structure("Tiles", "movement/walk", "movement/transpose", STEPS=5)
 
 
 class Units(NamedTuple):
@@ -191,7 +177,7 @@ def _flat_part(loops: list[Loop], sources: tuple[str, ...], macros: Macros, band
                value: Array | None = None) -> SplitLaunch:  # fmt: skip
     """Returns the kernel in which each thread locates its own units."""
     steps = len(loops[0]) - 1
-    parameter = np.zeros(1, [*COPY_HEAD, ("walk", walk_type(steps))])
+    parameter = np.zeros(1, structure("Copy", *_COPY_SOURCES, STEPS=steps))
     if value is not None:
         parameter["value"] = np.frombuffer(value.tobytes() * (LOAD_BYTES // value.itemsize), "<u8")
     if band is not None:
@@ -272,7 +258,7 @@ def _transposed(loops: list[Loop], size: int, offsets: tuple[int, int]) -> Split
         ],
         5,
     )
-    parameter = np.zeros(1, [*_TILES_HEAD, ("walk", walk_type(5))])
+    parameter = np.zeros(1, _TILES)
     parameter["rows"], parameter["columns"], parameter["matrices"] = rows[0], columns[0], matrices[0]
     parameter["across"], parameter["down"] = columns[1] % 2**32, rows[2]
     parameter["step"], parameter["target_step"] = (step % 2**32 for step in matrices[1:])

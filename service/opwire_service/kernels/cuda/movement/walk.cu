@@ -9,7 +9,7 @@ struct Loop {
 
 struct Walk {
     u32 count, unused;
-    Loop loop[16];  // innermost first
+    Loop loop[16];  // innermost first; a copy may split each of 8 dimensions in two
 };
 
 static __device__ __forceinline__ u32 divided(u32 place, const Loop &loop) {

@@ -14,9 +14,6 @@ from opwire.tensor import Array
 
 from ..job import KernelLaunch, Program, device_desc
 
-MOST_LOOPS = 16
-"""Maximum number of loops: a copy that splits each dimension of a tensor in two."""
-
 UNROLLED = 4
 """Maximum depth for which kernels are specialized; deeper nests are counted at run time."""
 
@@ -27,12 +24,6 @@ PIECE = 2**28
 
 Loop = tuple[int, ...]
 """A size, and the steps that a kernel needs."""
-
-
-def walk_type(steps: int) -> np.dtype[Any]:
-    """Returns the dtype of loops in a kernel parameter, with ``steps`` steps each."""
-    loop = np.dtype([*((name, "<u4") for name in ("size", "factor", "shift1", "shift2")), ("step", "<u4", (steps,))])
-    return np.dtype([("count", "<u4"), ("unused", "<u4"), ("loop", loop, (MOST_LOOPS,))])
 
 
 def without_ones(loops: Sequence[Loop], steps: int) -> list[Loop]:

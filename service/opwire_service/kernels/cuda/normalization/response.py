@@ -15,7 +15,8 @@ from ...exact import FORMATS
 from ...reference.local_response import response_of
 from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
-from ..nests import NestLoop, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
+from ..nests import NestLoop, coordinates_at, merged, offsets, size_of, strided, write_nest
+from ..structures import structure
 
 THREADS = 128
 
@@ -27,15 +28,7 @@ LAUNCH_READS = 2**30
 
 
 _TENSORS = 4
-_TASK = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "target", "undecided")),
-        *((name, "<f8") for name in ("share", "beta", "bias")),
-        *((name, "<u4") for name in ("first", "outputs", "room", "before", "after", "unused")),
-        *((name, "<u4", (2,)) for name in ("size", "step")),
-        ("nest", nest_dtype(_TENSORS)),
-    ]
-)
+_TASK = structure("Task", "nests", "normalization/response", TENSORS=_TENSORS)
 
 
 class Response(Listing):

@@ -13,7 +13,8 @@ from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop, Stopped
 from ..job import LOAD_BYTES, MOST_UNDECIDED, TYPES, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import in_packs, nest_dtype, offsets, size_of, stretched_strides, write_nest
+from ..nests import in_packs, offsets, size_of, stretched_strides, write_nest
+from ..structures import structure
 from .shape import HELD_BYTES, HELD_KEPT, nests_of, row_shape
 
 TENSORS = ("source", "target", "scale", "bias", "added", "mean", "variance")
@@ -31,19 +32,8 @@ PREFETCHED_BYTES = 2**15
 HOST_AT_ONCE = 4096
 """Elements that the host computes between two calls of ``stop``."""
 
-_NUMBERS = np.dtype([*((name, "<f8") for name in ("epsilon", "depth", "inverse")), ("count", "<u4"), ("unused", "<u4")])
-_NEST = nest_dtype(len(TENSORS))
-_TASK = np.dtype(
-    [
-        *((name, "<u8") for name in (*TENSORS, "partial", "rows", "undecided")),
-        ("numbers", _NUMBERS),
-        *((name, "<u4") for name in ("first", "outputs", "items", "stretch", "splits", "room")),
-        ("step", "<u4", (len(TENSORS),)),
-        ("unused", "<u4"),
-        ("kept", _NEST),
-        ("reduced", _NEST),
-    ]
-)
+
+_TASK = structure("Task", "nests", "normalization/numbers", "normalization/rows", TENSORS=len(TENSORS))
 
 
 class Exact(Protocol):

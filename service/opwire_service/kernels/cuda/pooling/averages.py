@@ -20,9 +20,10 @@ from ...windows import dimensions_of, slices
 from ...windows import places as places_of
 from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
-from ..nests import Nest, NestLoop, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
+from ..nests import Nest, NestLoop, coordinates_at, merged, offsets, size_of, strided, write_nest
 from ..reduce import accumulator_of
 from ..reduction import Reduction
+from ..structures import structure
 
 THREADS = 128
 LARGEST_WINDOW, MOST_ELEMENTS = 7, 49
@@ -44,15 +45,8 @@ _TENSORS = 2 + SPATIAL
 _POSITIONS = 2**30
 """Limit above which positions in a padded dimension are counted in 64 bits."""
 
-_DIMENSION = np.dtype([(name, "<u4") for name in ("size", "stride", "window", "start", "dilation", "step")])
-_POOLING = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "target", "undecided")),
-        *((name, "<u4") for name in ("first", "outputs", "room", "divisor")),
-        ("dimension", _DIMENSION, (SPATIAL,)),
-        ("nest", nest_dtype(_TENSORS)),
-    ]
-)
+
+_POOLING = structure("Pooling", "nests", "pooling/windows", TENSORS=_TENSORS)
 _NO_DIMENSION = Dimension(1, 1, 1, 0, 0, 1)
 
 

@@ -17,20 +17,14 @@ from ...reference.pooling import average_gradient_of
 from ...windows import dimensions_of
 from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
-from ..nests import coordinates_at, nest_dtype, offsets, size_of, strided, write_nest
+from ..nests import coordinates_at, offsets, size_of, strided, write_nest
+from ..structures import structure
 from .averages import LAUNCH_READS, SPATIAL, THREADS, needs_64_bits, padded_dimensions, window_nest
 
 _TENSORS = 3 + SPATIAL
 _MEMBERS = ("size", "stride", "window", "start", "outputs", "step", "dilation", "pooled_step")
-_DIMENSION = np.dtype([(name, "<u4") for name in _MEMBERS])
-_GRADIENT = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "pooled", "target", "undecided")),
-        *((name, "<u4") for name in ("first", "outputs", "room", "divisor")),
-        ("dimension", _DIMENSION, (SPATIAL,)),
-        ("nest", nest_dtype(_TENSORS)),
-    ]
-)
+
+_GRADIENT = structure("Gradient", "nests", "pooling/gradient", TENSORS=_TENSORS)
 
 
 class PoolingGradient(Listing):

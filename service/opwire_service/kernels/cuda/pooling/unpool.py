@@ -11,7 +11,8 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop
 from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
-from ..nests import Nest, NestLoop, merged, nest_dtype, write_nest
+from ..nests import Nest, NestLoop, merged, write_nest
+from ..structures import structure
 
 THREADS = 256
 
@@ -20,13 +21,7 @@ LAUNCH_ELEMENTS = 2**28
 
 _UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 _TENSORS = 2
-_TASK = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "indices", "target", "owner")),
-        *((name, "<u4") for name in ("first", "count", "elements", "unused")),
-        *((name, nest_dtype(_TENSORS)) for name in ("from", "to")),
-    ]
-)
+_TASK = structure("Task", "nests", "pooling/unpool", TENSORS=_TENSORS)
 
 
 class Unpooling:

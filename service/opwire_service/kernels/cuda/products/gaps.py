@@ -13,6 +13,7 @@ from ...activation import activated
 from ...convolutions import ConvolutionGeometry
 from ...formulas.resolve import as_fused
 from ..job import CudaMemory, KernelLaunch, Program
+from ..structures import structure
 from .tiles import SPATIAL
 
 THREADS = 256
@@ -25,14 +26,7 @@ MOST_BLOCKS = 64
 
 _SIZES = ("size", "window", "target", "stride", "dilation", "start", "period", "weight_step", "target_step")
 _NUMBERS = ("inputs", "outputs", "images", "value", "group_step", "output_step", "input_step", "image_step")
-_TASK = np.dtype(
-    [
-        *((name, "<u8") for name in ("weights", "target")),
-        *((name, "<u4") for name in (*_NUMBERS, "channel_step")),
-        ("line", [(name, "<u4") for name in _SIZES], (SPATIAL,)),
-    ],
-    align=True,
-)
+_TASK = structure("Task", "products/gaps")
 
 
 class GapFilling:

@@ -15,6 +15,7 @@ from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop
 from ..job import TYPES, Card, CudaMemory, KernelLaunch, Launch, Program, device_desc
+from ..structures import structure
 from .batches import Batches
 from .launching import ACTIVATED, ROUNDED, UNROUNDED, Launching, float_program
 from .remainders import RemainderLaunching, suits, tiling_of
@@ -27,14 +28,7 @@ VISITED = 1 << 28
 """Maximum number of elements that one launch normalizes, unless a single block has more."""
 
 RANK = 4
-_SOFTMAX = np.dtype(
-    [
-        *((name, "<u8") for name in ("values", "target", "block")),
-        *((name, "<u4") for name in ("first", "blocks")),
-        *((name, "<u4", (RANK,)) for name in ("kept", "joined")),
-        *((name, "<i8", (RANK,)) for name in ("kept_step", "joined_step")),
-    ]
-)
+_SOFTMAX = structure("Softmax", "products/softmax")
 
 
 def _steps(strides: tuple[int, ...], *, transposed: bool) -> Strides:

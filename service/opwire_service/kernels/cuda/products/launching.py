@@ -10,6 +10,7 @@ from opwire.fields.member import NestedOperator
 from opwire.tensor import Array, DataType
 
 from ..job import TYPES, Matrices, MatrixProduct, Program
+from ..structures import constant
 from .activation import activated_source
 from .batches import Batch, Recording
 from .tiles import (
@@ -33,12 +34,14 @@ ROUNDED, ACTIVATED, UNROUNDED, EXACT = range(4)
 
 SOURCES = ("rounding", *(f"products/{name}" for name in ("operands", "copies", "certify", "settle")))
 
-WARP = 32
-COPY_LINES, UNFOLD_THREADS, CERTIFY_THREADS, SETTLE_THREADS = 8, 128, 256, 128
-AGAIN_THREADS, AGAIN_SUMS, LANES = 256, 8, 4
-ACROSS, ACROSS_ROWS, DEEP = 32, 8, 64
-BOUND_LINES, BOUND_SLICES = 32, 8
-"""These must match the kernels."""
+WARP, LANES = (constant(name, "products/operands") for name in ("WARP", "LANES"))
+COPY_LINES, UNFOLD_THREADS, BOUND_LINES, BOUND_SLICES, ACROSS, ACROSS_ROWS, DEEP = (
+    constant(name, "products/copies")
+    for name in ("COPY_LINES", "UNFOLD_THREADS", "BOUND_LINES", "BOUND_SLICES", "ACROSS", "ACROSS_ROWS", "DEEP")
+)
+CERTIFY_THREADS = constant("CERTIFY_THREADS", "products/certify")
+AGAIN_SUMS = constant("AGAIN_WARPS", "products/settle")
+AGAIN_THREADS, SETTLE_THREADS = AGAIN_SUMS * WARP, constant("SETTLE_WARPS", "products/settle") * WARP
 
 SETTLED_AT_ONCE = 1 << 33
 """Maximum number of products that one launch sums exactly: some ms."""

@@ -68,6 +68,7 @@ struct Task {
     u32 begin, length;           // range of the depth in exact sums
     u32 row_slices, column_slices;
     Window window;
+    u32 left_is_copied, right_is_copied;  // for the host: whether they are in its scratch memory
 };
 
 static __device__ __forceinline__ i64 matrix_offset(const Task &task, const Steps &steps, u32 matrix) {

@@ -15,8 +15,9 @@ from math import isqrt, prod
 from opwire.tensor import DataType
 
 from ..job import Card, Matrices, MatrixProduct, Program
+from ..structures import constant
 from .batches import Batch, Recording
-from .launching import STRIPE, Launching
+from .launching import STRIPE, WARP, Launching
 from .tiles import ALIGNMENT, WIDEST, BatchedProduct, ProductTiling, Scratch
 
 MODULI = (256, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211)
@@ -41,8 +42,8 @@ FLOAT32 to float64, and by remainders; and what remainders cost more per sum, pe
 DEPTH_UNIT = 128
 """Planes of remainders are padded to multiples of this depth."""
 
-SPLIT_LINES, SPLIT_THREADS, SPECIAL_SIDE = 8, 256, 64
-"""These must match the kernels."""
+SPLIT_LINES, SPECIAL_SIDE = (constant(name, "products/remainders") for name in ("SPLIT_LINES", "SPECIAL_SIDE"))
+SPLIT_THREADS = SPLIT_LINES * WARP
 
 
 def suits(products: BatchedProduct, data_type: DataType, card: Card) -> bool:

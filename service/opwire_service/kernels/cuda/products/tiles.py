@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import NamedTuple
 
-import numpy as np
-
 from opwire.tensor import Array
+
+from ..structures import structure
 
 SPATIAL = 3
 
@@ -56,39 +56,14 @@ THINNEST = 8
 
 ALIGNMENT = 256
 
-STEPS = np.dtype([(name, "<i8") for name in ("outer", "inner", "line", "along")])
-_EACH = (SPATIAL,)
-WINDOW = np.dtype(
-    [
-        *((name, "<i8") for name in ("channel", "image")),
-        *((name, "<i8", _EACH) for name in ("space", "base", "move", "turn")),
-        ("weight_channel", "<i8"),
-        ("weight", "<i8", _EACH),
-        ("target_image", "<i8"),
-        ("target", "<i8", _EACH),
-        *((name, "<u4", _EACH) for name in ("size", "taps", "places")),
-        ("is_plain", "<u4"),
-    ]
-)
+
+WINDOW = structure("Window", "products/operands")
 TENSORS: tuple[str, ...] = ("left", "right", "addend", "target")
 PARAMETERS = ("left_zero", "right_zero", "left_scale", "right_scale", "scale", "zero")
-PARAMETER = np.dtype([("at", "<u8"), ("inner", "<i8"), ("line", "<i8")])
+
 COPIES = ("left_copy", "right_copy", "sums", "row_bounds", "column_bounds", "undecided")
 OPTIONAL = ("limbs", "left_turned", "right_turned")
-TASK = np.dtype(
-    [
-        *((name, "<u8") for name in (*TENSORS, *COPIES, *OPTIONAL)),
-        *((name, STEPS) for name in ("left_steps", "right_steps", "addend_steps", "target_steps")),
-        *((name, PARAMETER) for name in PARAMETERS),
-        *((name, "<f8") for name in ("alpha", "beta", "error", "part")),
-        *((name, "<u4") for name in ("matrices", "rows", "columns", "depth", "matrix", "inner", "first", "count")),
-        *((name, "<u4") for name in ("left_pitch", "right_pitch", "share", "column", "begin", "length")),
-        *((name, "<u4") for name in ("row_slices", "column_slices")),
-        ("window", WINDOW),
-        *((f"{name}_is_copied", "<u4") for name in TENSORS[:2]),
-    ]
-)
-"""``Task`` of ``operands.cu``, and whether operands are read from copies."""
+TASK = structure("Task", "products/operands")
 
 
 class Strides(NamedTuple):

@@ -14,7 +14,8 @@ from opwire.tensor import Array, BufferTensorDesc, DataType
 from ....execution import Arrays, Stop
 from ..elementwise import InputWalk, input_walk
 from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
-from ..reduction import DOUBLE_LOOPS, loops_parameter
+from ..reduction import loops_parameter
+from ..structures import structure
 
 THREADS = 256
 LANES = 8
@@ -23,14 +24,7 @@ LAUNCH_ELEMENTS = 2**28
 """Maximum number of elements per launch: some milliseconds."""
 
 _TYPES = {**TYPES, DataType.INT4: "i4", DataType.UINT4: "u4"}
-_TASK = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "scale", "zero", "target", "extremes", "found_scale", "found_zero")),
-        *((name, "<u4") for name in ("first", "count")),
-        *((name, "<i4") for name in ("least", "greatest", "middle", "unused")),
-        ("loops", DOUBLE_LOOPS, (3,)),
-    ]
-)
+_TASK = structure("Task", "loops", "quantization/linear", LOOPS=16)
 _NOTHING = InputWalk("NOTHING", ())
 
 

@@ -12,19 +12,12 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop
 from ..elementwise import input_walk
 from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
-from ..reduction import DOUBLE_LOOPS, loops_parameter
+from ..reduction import loops_parameter
+from ..structures import structure
 from .linear import LANES, LAUNCH_ELEMENTS, THREADS
 
 _PARAMETERS = ("A", "B", "Output")
-_TASK = np.dtype(
-    [
-        *((name, "<u8") for name in ("a", "b", "target")),
-        *((name, "<u8", (3,)) for name in ("scale", "zero")),
-        *((name, "<u4") for name in ("first", "count")),
-        *((name, "<i4") for name in ("least", "greatest")),
-        ("loops", DOUBLE_LOOPS, (2,)),
-    ]
-)
+_TASK = structure("Task", "loops", "quantization/sums", LOOPS=16)
 
 
 class CudaSumsJob:

@@ -15,19 +15,12 @@ from ...reference.resampling import gathered
 from ...sampling import ResampledAxis, is_linear, resampled_axes, rounding_of
 from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
-from ..nests import Nest, NestLoop, coordinates_at, merged, nest_dtype, offsets, size_of, strided, write_nest
-from .resample import LAUNCH_READS, RANK, SAMPLED, THREADS, is_plain
+from ..nests import Nest, NestLoop, coordinates_at, merged, offsets, size_of, strided, write_nest
+from ..structures import structure
+from .resample import LAUNCH_READS, RANK, THREADS, is_plain
 
 _TENSORS = 2 + RANK
-_TASK = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "target", "undecided")),
-        *((name, "<u4") for name in ("first", "count", "room", "unused")),
-        ("outputs", "<u4", (RANK,)),
-        ("axis", SAMPLED, (RANK,)),
-        ("nest", nest_dtype(_TENSORS)),
-    ]
-)
+_TASK = structure("Task", "nests", "resampling/coordinates", "resampling/gradient", TENSORS=_TENSORS)
 
 
 def _reads(axis: ResampledAxis) -> int:

@@ -17,6 +17,7 @@ from ...sampling import is_linear, offsets
 from .. import nests
 from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
+from ..structures import structure
 
 THREADS = 128
 
@@ -31,18 +32,8 @@ READS_PER_THREAD = 64
 
 
 _TENSORS = 5
-_EXTENT = np.dtype([*((name, "<u4") for name in ("size", "step", "outputs", "unused")), ("scale", "<f8")])
-_TASK = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "regions", "images", "target", "undecided")),
-        *((name, "<f8") for name in ("input_offset", "output_offset", "outside")),
-        *((name, "<u4") for name in ("first", "outputs", "room", "least", "most", "to_corners")),
-        *((name, "<u4") for name in ("image_count", "image_step", "region_step", "corner_step", "number_step")),
-        ("unused", "<u4"),
-        ("extent", _EXTENT, (2,)),
-        ("nest", nests.nest_dtype(_TENSORS)),
-    ]
-)
+
+_TASK = structure("Task", "nests", "resampling/regions", TENSORS=_TENSORS)
 
 
 class RegionsJob(Listing):

@@ -15,7 +15,8 @@ from ...reference.resampling import interpolated
 from ...sampling import ResampledAxis, is_linear, resampled_axes, rounding_of
 from ..job import LOAD_BYTES, TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
 from ..listing import Listing
-from ..nests import Nest, NestLoop, coordinates_at, in_packs, merged, nest_dtype, offsets, size_of, strided, write_nest
+from ..nests import Nest, NestLoop, coordinates_at, in_packs, merged, offsets, size_of, strided, write_nest
+from ..structures import structure
 
 THREADS = 256
 RANK = 4
@@ -29,22 +30,8 @@ LAUNCH_READS = 2**29
 
 
 _TENSORS = 2 + RANK
-SAMPLED = np.dtype(
-    [
-        *((name, "<u4") for name in ("size", "step")),
-        *((name, "<f4") for name in ("scale", "input_offset", "output_offset")),
-        ("is_usual", "<u4"),
-    ]
-)
-_TASK = np.dtype(
-    [
-        *((name, "<u8") for name in ("source", "target", "undecided")),
-        *((name, "<u4") for name in ("first", "packs", "room", "unused")),
-        ("step", "<u4", (_TENSORS,)),
-        ("axis", SAMPLED, (RANK,)),
-        ("nest", nest_dtype(_TENSORS)),
-    ]
-)
+
+_TASK = structure("Task", "nests", "resampling/coordinates", "resampling/resample", TENSORS=_TENSORS)
 _UNSIGNED = {1: "u8", 2: "u16", 4: "u32"}
 """Types of elements that are only moved, by size in bytes."""
 

@@ -40,7 +40,12 @@ CARD = Card(132)
 """The card that the sizes below were chosen for; any card with more than a few will do."""
 
 FEW_FLOAT64 = CARD._replace(float64_ratio=64)
-"""The card for which functions of elements are computed in another way."""
+"""The card for which functions of elements and reductions are computed in another way."""
+
+
+def has_two_ways(plan: Plan) -> bool:
+    return plan.operator.formula is not None or plan.operator.name == "REDUCE"
+
 
 Layout = tuple[list[int], list[int], list[int] | None]
 """Sizes, axes and strides."""
@@ -361,7 +366,7 @@ def jobs(plan: Plan) -> Iterator[tuple[CudaJob, CudaMemory]]:
         return
     nowhere = CudaMemory(dict.fromkeys(plan.inputs, 0), dict.fromkeys(plan.outputs, 0), 0, 0, 0)
     yield kernels.JOBS[plan.operator.name](plan, CARD), nowhere
-    if plan.operator.formula is not None:
+    if has_two_ways(plan):
         yield kernels.JOBS[plan.operator.name](plan, FEW_FLOAT64), nowhere
 
 
@@ -473,7 +478,7 @@ def main() -> None:
     device = CudaDevice(memory_bytes=2**28)
     device.card = device.card._replace(float64_ratio=FEW_FLOAT64.float64_ratio)
     for plan, data in every:
-        if plan.operator.formula is not None:
+        if has_two_ways(plan):
             execute(device, plan, dict.fromkeys(plan.inputs, data))
     device.close()
     sys.stdout.write(f"{len(every)} plans\n")

@@ -43,6 +43,19 @@ def cuda() -> Iterator[Device]:
     device.close()
 
 
+@pytest.fixture(scope="module", params=[None, 64], ids=["as it is", "with few float64 units"])
+def card(cuda: Device, request: pytest.FixtureRequest) -> Iterator[Device]:
+    """The device, and one that uses the same card as if it had few float64 units."""
+    assert isinstance(cuda, CudaDevice)
+    if request.param is None:
+        yield cuda
+        return
+    device = CudaDevice(memory_bytes=2**31)
+    device.card = device.card._replace(float64_ratio=request.param)
+    yield device
+    device.close()
+
+
 @pytest.fixture(scope="module")
 def reference() -> Device:
     return load("reference")
@@ -85,10 +98,10 @@ SHAPES = [
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("function", ["SUM", "AVERAGE", "L1", "SUM_SQUARE"])
 @pytest.mark.parametrize(("sizes", "axes"), SHAPES)
-def test_sums_of_every_geometry_are_correctly_rounded(cuda, function, sizes, axes, dtype):
+def test_sums_of_every_geometry_are_correctly_rounded(card, function, sizes, axes, dtype):
     generator = np.random.default_rng(7)
     array = (generator.standard_normal(sizes) * 2.0 ** generator.integers(-6, 6, sizes)).astype(dtype)
-    result = run(cuda, plan_of(array, function, axes), array)
+    result = run(card, plan_of(array, function, axes), array)
     kept = [i for i in range(array.ndim) if i not in axes]
     groups = array.transpose(*kept, *axes).reshape(-1, math.prod(sizes[axis] for axis in axes))
     flat = result.ravel()
@@ -128,25 +141,25 @@ ADVERSARIAL = {
 
 @pytest.mark.parametrize("name", ADVERSARIAL)
 @pytest.mark.parametrize("rows", [1, 500])
-def test_sums_near_a_tie_in_long_rows_are_correctly_rounded(cuda, name, rows):
+def test_sums_near_a_tie_in_long_rows_are_correctly_rounded(card, name, rows):
     values, right = ADVERSARIAL[name]
     array = np.zeros((rows, 70_000 if rows == 1 else 2_000), np.float32)
     places = np.random.default_rng(9).permuted(np.tile(np.arange(array.shape[1]), (rows, 1)), axis=1)
     for place, value in enumerate(values):
         array[np.arange(rows), places[:, place]] = value
     for axes, data in (([1], array), ([0], np.ascontiguousarray(array.T))):
-        assert set(run(cuda, plan_of(data, "SUM", axes), data).ravel().tolist()) == {np.float32(right)}
+        assert set(run(card, plan_of(data, "SUM", axes), data).ravel().tolist()) == {np.float32(right)}
 
 
-def test_sums_of_many_halves_are_exact(cuda):
+def test_sums_of_many_halves_are_exact(card):
     # The sum exceeds what a double holds exactly, and only exact arithmetic rounds it to this side.
     array = np.full(2**22, 65504, np.float16)
     array[::2] = -65504
     array[1] = 2.0**-24
-    assert run(cuda, plan_of(array, "SUM", [0]), array).tolist() == [-65504]
+    assert run(card, plan_of(array, "SUM", [0]), array).tolist() == [-65504]
     array[[0, 2, 3]] = 0
-    assert run(cuda, plan_of(array, "SUM", [0]), array).tolist() == [2.0**-24]
-    assert run(cuda, plan_of(array, "L2", [0]), array).tolist() == [np.inf]
+    assert run(card, plan_of(array, "SUM", [0]), array).tolist() == [2.0**-24]
+    assert run(card, plan_of(array, "L2", [0]), array).tolist() == [np.inf]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -192,36 +205,36 @@ OPEN: dict[tuple[str, Any, str], tuple[list[float], float, float]] = {
 
 @pytest.mark.parametrize(("sizes", "axes"), ROWS)
 @pytest.mark.parametrize("case", OPEN, ids=lambda case: f"{case[0]}-{case[1].__name__}-{case[2]}")
-def test_results_the_fast_pass_cannot_round_are_settled(cuda, case, sizes, axes):
+def test_results_the_fast_pass_cannot_round_are_settled(card, case, sizes, axes):
     (function, dtype, _), (values, rest, right) = case, OPEN[case]
     array = with_scattered(sizes, axes, values, rest, dtype)
     plan = plan_of(array, function, axes)
-    assert len(cuda.job(plan).programs) == 2
-    assert set(run(cuda, plan, array).ravel().tolist()) == {float(dtype(right))}
+    assert len(card.job(plan).programs) == 2
+    assert set(run(card, plan, array).ravel().tolist()) == {float(dtype(right))}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(("sizes", "axes"), ROWS)
-def test_log_sum_exp_of_extreme_values(cuda, sizes, axes, dtype):
+def test_log_sum_exp_of_extreme_values(card, sizes, axes, dtype):
     terms = sizes[axes[0]]
     limit = float(np.finfo(dtype).max)
     for value in (0, 1, -math.log(terms), 60000, -60000, 0.3 * limit, -limit, 2.0**-14):
         array = np.full(sizes, value, dtype)
         exact_value = Decimal(float(array.flat[0])) + Decimal(terms).ln()
-        for given in run(cuda, plan_of(array, "LOG_SUM_EXP", axes), array).ravel()[:3]:
+        for given in run(card, plan_of(array, "LOG_SUM_EXP", axes), array).ravel()[:3]:
             assert oracle.close(given, dtype(float(exact_value))), (value, given)
     for value, right in ((np.inf, np.inf), (np.nan, np.nan), (-np.inf, math.log(terms - 1))):
         array = with_scattered(sizes, axes, [value], 0, dtype)
-        for given in run(cuda, plan_of(array, "LOG_SUM_EXP", axes), array).ravel()[:3]:
+        for given in run(card, plan_of(array, "LOG_SUM_EXP", axes), array).ravel()[:3]:
             assert oracle.close(given, dtype(right)), (value, given)
     array = np.full(sizes, -np.inf, dtype)
-    assert set(run(cuda, plan_of(array, "LOG_SUM_EXP", axes), array).ravel().tolist()) == {-np.inf}
+    assert set(run(card, plan_of(array, "LOG_SUM_EXP", axes), array).ravel().tolist()) == {-np.inf}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("scale", [0.01, 1, 30, 10000])
 @pytest.mark.parametrize(("sizes", "axes"), ROWS)
-def test_log_sum_exp_is_within_one_ulp(cuda, sizes, axes, scale, dtype):
+def test_log_sum_exp_is_within_one_ulp(card, sizes, axes, scale, dtype):
     (axis,) = axes
     array = (np.random.default_rng(14).standard_normal(sizes) * scale).astype(dtype)
     # Rows around zero, where the fast pass is not accurate enough, and others.
@@ -233,7 +246,7 @@ def test_log_sum_exp_is_within_one_ulp(cuda, sizes, axes, scale, dtype):
     wide = array.astype(np.longdouble)
     top = wide.max(axis, keepdims=True)
     right = (top + np.log(np.exp(wide - top).sum(axis, keepdims=True))).astype(np.float64).astype(dtype)
-    given = run(cuda, plan_of(array, "LOG_SUM_EXP", axes), array)
+    given = run(card, plan_of(array, "LOG_SUM_EXP", axes), array)
     unit = np.spacing(np.abs(right)).astype(np.float64)
     assert (np.abs(given.astype(np.float64) - right) <= np.maximum(unit, 1e-15)).all()
 

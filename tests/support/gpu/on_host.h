@@ -47,3 +47,4 @@ static inline float approximate_inverse(float x) {
 static inline float approximate_inverse_root(float x) {
     return is_flushed(x) ? copysignf(INFINITY, x) : off(x, 1.0 / sqrt(x), 0.57 * 0x1p-23);
 }
+static inline u32 min(u32 a, u32 b) { return a < b ? a : b; }

@@ -1,4 +1,4 @@
-"""Compiles functions in pairs of FLOAT32, generated for GPUs, with the host's C++ compiler."""
+"""Compiles sources for GPUs that keep to floats with the host's C++ compiler."""
 
 from __future__ import annotations
 
@@ -21,13 +21,29 @@ COMPILER = shutil.which("g++")
 
 _OPTIONS = ("-std=c++20", "-O1", "-mfma", "-mf16c", "-ffp-contract=off", "-shared", "-fPIC", "-w")
 
-_SOURCES = Path(__file__).with_name("on_host.h"), Path(opwire_service.kernels.cuda.__file__).with_name("pairs.cu")
+_HEADER, _KERNELS = Path(__file__).with_name("on_host.h"), Path(opwire_service.kernels.cuda.__file__).parent
 
 _CALLS = """
 extern "C" void NAME(long count, const INPUT *from, OUTPUT *to, unsigned char *settled, float *high, float *low) {
     for (long i = 0; i < count; ++i) settled[i] = quick_NAME(from[i], to[i]), high[i] = rounded.hi, low[i] = rounded.lo;
 }
 """
+
+
+def library(folder: Path, source: str, text: str) -> ctypes.CDLL:
+    """Compiles a kernel source with more text after it.
+
+    Args:
+        folder: where the library is built.
+        source: the name of the kernel source.
+        text: calls of it, as C++.
+    """
+    assert COMPILER is not None
+    parts = _HEADER.read_text("utf-8"), (_KERNELS / f"{source}.cu").read_text("utf-8"), text
+    (folder / f"{source}.cpp").write_text("".join(parts), "utf-8")
+    target = folder / f"{source}.so"
+    subprocess.run([COMPILER, *_OPTIONS, "-o", target, folder / f"{source}.cpp"], check=True)
+    return ctypes.CDLL(str(target))
 
 
 class Computed:
@@ -55,13 +71,8 @@ class OnHost:
 
     def __init__(self, folder: Path, formulas: Mapping[str, PlanFormula]) -> None:
         self._formulas = formulas
-        text = "".join(path.read_text("utf-8") for path in _SOURCES)
-        text += "static Pair rounded;\n" + "".join(_functions(name, formula) for name, formula in formulas.items())
-        (folder / "pairs.cpp").write_text(text, "utf-8")
-        assert COMPILER is not None
-        target = folder / "pairs.so"
-        subprocess.run([COMPILER, *_OPTIONS, "-o", target, folder / "pairs.cpp"], check=True)
-        self._library = ctypes.CDLL(str(target))
+        text = "static Pair rounded;\n" + "".join(_functions(name, formula) for name, formula in formulas.items())
+        self._library = library(folder, "pairs", text)
 
     def run(self, name: str, elements: Array) -> Computed:
         """Evaluates a function on contiguous elements."""

@@ -1,5 +1,5 @@
 // ln of a sum of exponentials in float arithmetic, with an error bound of about 2**-23 for FLOAT32 and 2**-17 for
-// FLOAT16. The output is undecided where the logarithm is too close to zero for that.
+// FLOAT16; with FLOATS, which needs `float_sums`, floats sum a few powers at a time. The output is undecided where the logarithm is too close to zero for that.
 
 const float LOG2_E = 0x1.715476p+0f;
 
@@ -42,7 +42,11 @@ struct Accumulator {
         const float MAGIC = 0x1.8p23f;
         float floor = (float)(shift - SPAN) * 0x1.62e43p-1f;
         u32 bias = (u32)(127 - shift) << 23;
+#if FLOATS
+        FloatSum sum;
+#else
         double sum = 0;
+#endif
 #pragma unroll
         for (int k = 0; k < count; ++k) {
             float x = fmaxf(values[k], floor);
@@ -55,9 +59,15 @@ struct Accumulator {
             tail = fmaf(rest, tail, 0.5f);
             tail = fmaf(rest * rest, tail, rest);
             float scale = __uint_as_float((__float_as_uint(magic) << 23) + bias);
+#if FLOATS
+            sum.add(fmaf(scale, tail, scale));
+        }
+        high += sum.total();
+#else
             sum += fmaf(scale, tail, scale);
         }
         high += sum;
+#endif
     }
 #endif
     template <int COUNT>

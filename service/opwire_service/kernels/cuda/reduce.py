@@ -72,11 +72,18 @@ TUNINGS: dict[tuple[str, DataType], Tuning] = {
 def job(plan: Plan, card: Card) -> Reduction:
     """Returns the job of a REDUCE plan."""
     source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
-    accumulator = accumulator_of(plan.attributes.Function, source.data_type)
+    accumulator = accumulator_of(plan.attributes.Function, source.data_type, in_floats=card.prefers_pairs)
     return Reduction(source, target, plan.attributes.Axes, accumulator, card.processors)
 
 
-def accumulator_of(function: ReduceFunction, data_type: DataType) -> Accumulator:
+def accumulator_of(function: ReduceFunction, data_type: DataType, *, in_floats: bool) -> Accumulator:
+    """Returns the accumulator of a function.
+
+    Args:
+        function: the function.
+        data_type: the type of the elements.
+        in_floats: whether floats add faster than doubles, however carefully.
+    """
     if function in POSITIONS:
         return extreme(data_type, greatest=POSITIONS[function], first=True, position=True)
     if function in EXTREMES:
@@ -86,17 +93,20 @@ def accumulator_of(function: ReduceFunction, data_type: DataType) -> Accumulator
         macros = ("UNSIGNED", f"u{data_type.bits}"), ("TERM", term), ("COMBINE", combine), ("START", start)
         return Accumulator("integers", data_type.bits // 8, macros)
     format_ = ("HALF", int(data_type is DataType.FLOAT16))
+    floats = ("FLOATS", int(in_floats))
+    needs = ("float_sums",) if in_floats else ()
     if function is ReduceFunction.LOG_SUM_EXP:
-        quick = Accumulator("log_sum_exp_quick", 16, (format_,), tuning=TUNINGS["log_sum_exp", data_type])
+        tuning = TUNINGS["log_sum_exp", data_type]
+        quick = Accumulator("log_sum_exp_quick", 16, (format_, floats), tuning=tuning, needs=needs)
         return Accumulator("log_sum_exp", 32, (), tuning=SETTLING_EXPONENTIALS, quick=quick)
     settle = partial(_settle, EXACT[function], exact.FORMATS[data_type])
     if function is ReduceFunction.MULTIPLY:
         quick = Accumulator("product", 32, (format_,), settle, tuning=TUNINGS["product", data_type])
         return Accumulator("product", 32, (format_,), settle, tuning=SETTLING_PRODUCT, quick=quick)
-    flags = tuple((name, int(name in SUMS[function])) for name in _SUM_MACROS)
+    flags = (format_, floats, *((name, int(name in SUMS[function])) for name in _SUM_MACROS))
     if "SQUARED" not in SUMS[function]:
-        return Accumulator("sums", 24, (format_, *flags), settle, tuning=TUNINGS["sums", data_type])
-    settling = Accumulator("sums", 24, (format_, *flags), settle)
+        return Accumulator("sums", 24, flags, settle, tuning=TUNINGS["sums", data_type], needs=needs)
+    settling = Accumulator("sums", 24, flags, settle, needs=needs)
     return replace(settling, quick=replace(settling, tuning=TUNINGS["squares", data_type]))
 
 

@@ -74,6 +74,7 @@ class Accumulator:
         ordered: whether the positions of the elements matter.
         tuning: resources of its threads.
         quick: a faster accumulator that computes most results; the ones it cannot certify are settled by this one.
+        needs: sources that its own needs.
     """
 
     source: str
@@ -83,6 +84,7 @@ class Accumulator:
     ordered: bool = False
     tuning: Tuning = Tuning()
     quick: Accumulator | None = None
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +251,8 @@ class Reduction:
             ("ACCUMULATOR_BYTES", accumulator.size_in_bytes),
             *accumulator.macros,
         )
-        return Program(("scalars", "types", "rounding", "loops", accumulator.source, "reduction"), macros)
+        sources = (*accumulator.needs, accumulator.source, "reduction")
+        return Program(("scalars", "types", "rounding", "loops", *sources), macros)
 
     @property
     def programs(self) -> tuple[Program, ...]:

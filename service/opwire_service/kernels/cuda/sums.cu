@@ -1,6 +1,6 @@
 // Sums of float terms by compensated summation in double, with an error bound of the compensation itself. SQUARED and
 // MAGNITUDE select the term of an element; FINISH selects one of the final steps below. Squares have a quick pass with
-// a small relative error.
+// a small relative error. With FLOATS, which needs `float_sums`, floats sum a few terms at a time.
 
 const double UNIT = 0x1p-53;
 
@@ -44,6 +44,9 @@ struct Sum {
     // a partial sum of magnitudes, and low loses UNIT of that again. In a quick pass each addition loses UNIT of the
     // sum.
     __device__ double slack(const Terms &terms) const {
+#if FLOATS
+        if (PASS == QUICK) return (2 * UNIT * terms.depth + 0x1p-36) * high + 0x1p-148 * terms.count;
+#endif
         if (PASS == QUICK) return UNIT * (HALF ? 2 * terms.depth : PLAIN_ADDITIONS) * high;
         if (inexact == 0) return 0;
         double magnitudes = SQUARED || MAGNITUDE ? high : (double)greatest * terms.count;
@@ -95,7 +98,35 @@ struct Accumulator : Sum {
     }
 };
 
-#if HALF
+#if FLOATS
+struct Collector : Accumulator {
+    static const bool UNORDERED = !SQUARED || PASS == QUICK;
+
+    template <int COUNT>
+    __device__ __forceinline__ void add(const float (&values)[COUNT], u32, u32) {
+        FloatSum sum;
+        Magnitudes sizes;
+#pragma unroll
+        for (int k = 0; k < COUNT; ++k) {
+            sizes.add(values[k]);
+            if (SQUARED) sum.add_square(values[k]);
+            else sum.add(MAGNITUDE ? fabsf(values[k]) : values[k]);
+        }
+        greatest = fmaxf(greatest, sizes.greatest);
+        if (SQUARED ? PASS == QUICK && sum.is_finite() : sizes.template are_close<COUNT>(HALF) && sum.is_finite()) {
+            if (SQUARED) high += sum.total();
+            else add_term(sum.total());
+            return;
+        }
+#pragma unroll
+        for (int k = 0; k < COUNT; ++k) {
+            double x = MAGNITUDE ? fabsf(values[k]) : values[k];
+            add_term(SQUARED ? x * x : x);
+        }
+    }
+    __device__ __forceinline__ const Accumulator &total() const { return *this; }
+};
+#elif HALF
 // FLOAT16 terms lie on a grid, so that doubles sum 8192 of them exactly. No thread gets more.
 struct Collector {
     double coarse, fine;

@@ -213,7 +213,13 @@ def job(plan: Plan, card: Card) -> CudaJob:
     )
     if is_whole and function is not None:
         axes = tuple(range(2, source.rank))
-        return Reduction(source, target, axes, accumulator_of(function, source.data_type), card.processors)
+        return Reduction(
+            source,
+            target,
+            axes,
+            accumulator_of(function, source.data_type, in_floats=card.prefers_pairs),
+            card.processors,
+        )
     return Averages(plan, card)
 
 

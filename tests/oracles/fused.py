@@ -34,6 +34,10 @@ def _gelu(x: Any, a: Mapping[str, Any]) -> Any:
     return x / 2 * mp.erfc(-x / mp.sqrt(2))
 
 
+def _hard_sigmoid(x: Any, a: Mapping[str, Any]) -> Any:
+    return min(max(a["Alpha"] * x + a["Beta"], 0), 1)
+
+
 def _shrink(x: Any, a: Mapping[str, Any]) -> Any:
     if x > a["Threshold"]:
         return x - a["Bias"]
@@ -44,7 +48,8 @@ FORMULAS: dict[str, Formula] = {
     "ACTIVATION_CELU": _celu,
     "ACTIVATION_ELU": lambda x, a: x if x >= 0 else a["Alpha"] * mp.expm1(x),
     "ACTIVATION_GELU": _gelu,
-    "ACTIVATION_HARD_SIGMOID": lambda x, a: min(max(a["Alpha"] * x + a["Beta"], 0), 1),
+    "ACTIVATION_HARD_SIGMOID": _hard_sigmoid,
+    "ACTIVATION_HARD_SWISH": lambda x, a: x * _hard_sigmoid(x, a),
     "ACTIVATION_IDENTITY": lambda x, a: x,
     "ACTIVATION_LEAKY_RELU": lambda x, a: x if x >= 0 else a["Alpha"] * x,
     "ACTIVATION_LINEAR": lambda x, a: a["Alpha"] * x + a["Beta"],
@@ -56,6 +61,7 @@ FORMULAS: dict[str, Formula] = {
     "ACTIVATION_SIGMOID": _sigmoid,
     "ACTIVATION_SOFTPLUS": _softplus,
     "ACTIVATION_SOFTSIGN": lambda x, a: x / (1 + abs(x)),
+    "ACTIVATION_SWISH": lambda x, a: x / (1 + mp.exp(-a["SigmoidInputScale"] * x)),
     "ACTIVATION_TANH": lambda x, a: mp.tanh(x),
     "ACTIVATION_THRESHOLDED_RELU": lambda x, a: x if x > a["Alpha"] else mpf(0),
     "ELEMENT_WISE_CLIP": lambda x, a: max(a["Min"], min(x, a["Max"])),

@@ -20,6 +20,9 @@ from .fused import activate
 
 PER_DIRECTION = {"RNN": 1, "LSTM": 3, "GRU": 2}
 
+_GREATEST = float(np.finfo(np.float32).max)
+"""What clips without a threshold."""
+
 Vector = list[Any]
 
 
@@ -45,16 +48,19 @@ class _Network:
         row = self.inputs[name][0, 0, self.direction].tolist()
         return list(map(mpf, row[number * self.hidden : (number + 1) * self.hidden]))
 
-    def state(self, name: str) -> Vector:
+    def state(self, name: str) -> Vector | None:
+        """Returns the state before the first step, if there is one."""
         if name not in self.inputs:
-            return [mpf(0)] * self.hidden
+            return None
         return list(map(mpf, self.inputs[name][0, self.direction, self.entry].tolist()))
 
-    def product(self, name: str, gate: int, vector: Sequence[Any]) -> Vector:
+    def product(self, name: str, gate: int, vector: Sequence[Any] | None) -> Vector:
+        if vector is None:
+            return [mpf(0)] * self.hidden
         rows = self.inputs[name][0, self.direction].tolist()[gate * self.hidden : (gate + 1) * self.hidden]
         return [sum((mpf(w) * v for w, v in zip(row, vector, strict=True)), mpf(0)) for row in rows]
 
-    def gate(self, gate: int, source: Vector, hidden: Vector) -> Vector:
+    def gate(self, gate: int, source: Vector, hidden: Vector | None) -> Vector:
         parts = (
             self.product("WeightTensor", gate, source),
             self.product("RecurrenceTensor", gate, hidden),
@@ -63,10 +69,10 @@ class _Network:
         )
         return [sum(terms, mpf(0)) for terms in zip(*parts, strict=True)]
 
-    def rnn(self, source: Vector, hidden: Vector, cell: Vector) -> tuple[Vector, Vector]:
-        return self.activations[0](self.gate(0, source, hidden)), cell
+    def rnn(self, source: Vector, hidden: Vector | None, cell: Vector | None) -> tuple[Vector, Vector | None]:
+        return self.activations[0](self.clipped(self.gate(0, source, hidden))), cell
 
-    def gru(self, source: Vector, hidden: Vector, cell: Vector) -> tuple[Vector, Vector]:
+    def gru(self, source: Vector, hidden: Vector | None, cell: Vector | None) -> tuple[Vector, Vector | None]:
         f, g = self.activations
         z, r = f(self.gate(0, source, hidden)), f(self.gate(1, source, hidden))
         ahead = zip(self.product("WeightTensor", 2, source), self.part("BiasTensor", 2), strict=True)
@@ -74,33 +80,40 @@ class _Network:
             back = zip(self.product("RecurrenceTensor", 2, hidden), self.part("BiasTensor", 5), strict=True)
             recurrent = [a * (b + c) for a, (b, c) in zip(r, back, strict=True)]
         else:
-            reset = [a * b for a, b in zip(r, hidden, strict=True)]
+            reset = None if hidden is None else [a * b for a, b in zip(r, hidden, strict=True)]
             back = zip(self.product("RecurrenceTensor", 2, reset), self.part("BiasTensor", 5), strict=True)
             recurrent = [b + c for b, c in back]
         n = g([a + b + c for (a, b), c in zip(ahead, recurrent, strict=True)])
-        return [(1 - a) * b + a * h for a, b, h in zip(z, n, hidden, strict=True)], cell
+        kept = _products(z, hidden)
+        return [(1 - a) * b + c for a, b, c in zip(z, n, kept, strict=True)], cell
 
     def clipped(self, values: Vector) -> Vector:
-        if not self.given.UseClipThreshold or self.given.ClipThreshold == math.inf:
+        """Clips what enters an activation; NaN enters as the least number. A threshold of NaN clips nothing."""
+        threshold = mpf(self.given.ClipThreshold if getattr(self.given, "UseClipThreshold", False) else _GREATEST)
+        if mp.isnan(threshold):
             return values
-        threshold = mpf(self.given.ClipThreshold)
-        return [min(max(value, -threshold), threshold) for value in values]
+        return [min(-threshold if mp.isnan(value) else max(value, -threshold), threshold) for value in values]
 
-    def peeped(self, gate: int, source: Vector, hidden: Vector, cell: Vector) -> Vector:
-        weights = self.part("PeepholeTensor", gate)
+    def peeped(self, gate: int, source: Vector, hidden: Vector | None, cell: Vector | None) -> Vector:
+        through = _products(self.part("PeepholeTensor", gate), cell if "PeepholeTensor" in self.inputs else None)
         total = self.gate(gate, source, hidden)
-        return self.clipped([t + p * c for t, p, c in zip(total, weights, cell, strict=True)])
+        return self.clipped([a + b for a, b in zip(total, through, strict=True)])
 
-    def lstm(self, source: Vector, hidden: Vector, cell: Vector) -> tuple[Vector, Vector]:
+    def lstm(self, source: Vector, hidden: Vector | None, cell: Vector | None) -> tuple[Vector, Vector]:
         f, g, h = self.activations
         into = f(self.peeped(0, source, hidden, cell))
         forget = f(self.peeped(2, source, hidden, cell))
         if self.given.CoupleInputForget:
             forget = [1 - i for i in into]
         new = g(self.clipped(self.gate(3, source, hidden)))
-        cell = [a * b + c * d for a, b, c, d in zip(forget, cell, into, new, strict=True)]
+        cell = [a + b * c for a, b, c in zip(_products(forget, cell), into, new, strict=True)]
         out = f(self.peeped(1, source, hidden, cell))
         return [a * b for a, b in zip(out, h(cell), strict=True)], cell
+
+
+def _products(factors: Vector, state: Vector | None) -> Vector:
+    """Returns products with a state; those with none are 0 even for infinite factors."""
+    return [mpf(0)] * len(factors) if state is None else [a * b for a, b in zip(factors, state, strict=True)]
 
 
 def _is_free(operator: Any) -> bool:
@@ -123,7 +136,7 @@ def _walk(plan: Plan, inputs: Mapping[str, Array], direction: int, entry: int, f
     step = getattr(network, plan.operator.name.lower())
     hidden, cell = network.state("HiddenInitTensor"), network.state("CellMemInitTensor")
     length = plan.inputs["InputTensor"].sizes[1]
-    sequence = found.get("OutputSequenceTensor", np.empty((length, direction + 1, entry + 1, len(hidden)), object))
+    sequence = found.get("OutputSequenceTensor", np.empty((length, direction + 1, entry + 1, network.hidden), object))
     if "SequenceLengthsTensor" in inputs:
         length = min(length, int(inputs["SequenceLengthsTensor"][0, 0, 0, entry]))
     sequence[length:, direction, entry] = mpf(0)
@@ -133,7 +146,7 @@ def _walk(plan: Plan, inputs: Mapping[str, Array], direction: int, entry: int, f
     elif length == 0 and plan.inputs["InputTensor"].sizes[1] == 1:
         steps = [0]
     elif length == 0:
-        hidden = cell = [mpf(0)] * len(hidden)
+        hidden = cell = None
     for t in steps:
         source = list(map(mpf, inputs["InputTensor"][0, t, entry].tolist()))
         hidden, cell = step(source, hidden, cell)
@@ -141,7 +154,7 @@ def _walk(plan: Plan, inputs: Mapping[str, Array], direction: int, entry: int, f
             sequence[t, direction, entry, i] = value
     for name, state in (("OutputSingleTensor", hidden), ("OutputCellSingleTensor", cell)):
         if name in found:
-            for i, value in enumerate(state):
+            for i, value in enumerate(state or [mpf(0)] * network.hidden):
                 found[name][0, direction, entry, i] = value
 
 

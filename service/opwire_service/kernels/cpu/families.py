@@ -21,6 +21,7 @@ from .pooling import family as pooling
 from .products import family as products
 from .quantization import family as quantization
 from .random import family as random
+from .recurrent import family as recurrent
 from .reduce import family as reduce
 from .regions import family as regions
 from .resampling import family as resampling
@@ -35,7 +36,7 @@ _FAMILIES = (
     *(argreduce, reduce, max_pooling, max_pooling_backward, pooling, regions, resampling),
     *(views, casting, indexing, selecting, sequences, folding),
     *(elementwise, softmax, normalization, quantization, cumulative, random, optimizer),
-    products,
+    *(products, recurrent),
 )
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {

@@ -21,12 +21,14 @@ from .elements import Elements
 GREATEST = float(np.finfo(np.float32).max)
 
 
-def clipped(values: Array, attributes: Any) -> Array:
-    """Returns what enters the activations of RNN and of the gates of LSTM.
+def clip_threshold(attributes: Any) -> float:
+    """Returns the greatest magnitude of what enters the activations of RNN and of the gates of LSTM."""
+    return float(attributes.ClipThreshold) if getattr(attributes, "UseClipThreshold", False) else GREATEST
 
-    Its magnitude is at most the clip threshold, or the greatest FLOAT32 without one. NaN enters as the least number.
-    """
-    threshold = attributes.ClipThreshold if getattr(attributes, "UseClipThreshold", False) else GREATEST
+
+def clipped(values: Array, attributes: Any) -> Array:
+    """Returns what enters these activations; NaN enters as the least number. A threshold of NaN clips nothing."""
+    threshold = clip_threshold(attributes)
     found: Array = np.fmin(np.fmax(values, -threshold), threshold)
     return found
 

@@ -1,4 +1,4 @@
-"""Matrix products, convolutions, recurrent networks and attention."""
+"""Matrix products, convolutions and attention."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from .integer_convolution import IntegerConvolutionJob
 from .integer_products import IntegerProductJob
 from .multiplying import MULTIPLY, MULTIPLY_SINGLES
 from .packing import PACK
-from .recurrent import GRU, LSTM, RNN
 from .rounding import ROUND
 from .settling import SETTLE, SETTLE_FEW
 from .unfolding import UNFOLD
@@ -32,13 +31,10 @@ PREPARE: dict[str, Callable[[Plan], Job]] = {
     "CONVOLUTION": ConvolutionJob,
     "CONVOLUTION_INTEGER": IntegerConvolutionJob,
     "GEMM": GemmJob,
-    "GRU": GRU,
-    "LSTM": LSTM,
     "MATRIX_MULTIPLY_INTEGER": IntegerProductJob,
     "MATRIX_MULTIPLY_INTEGER_TO_FLOAT": IntegerProductJob,
     "MULTIHEAD_ATTENTION": AttentionJob,
     "MULTIHEAD_ATTENTION1": AttentionJob,
     "QUANTIZED_LINEAR_CONVOLUTION": IntegerConvolutionJob,
     "QUANTIZED_LINEAR_MATRIX_MULTIPLY": IntegerProductJob,
-    "RNN": RNN,
 }

@@ -91,8 +91,9 @@ class CudaDevice(Device):
             self._streams: queue.SimpleQueue[Any] = queue.SimpleQueue()
             for _ in range(STREAMS):
                 self._streams.put(self._cuda.Stream(non_blocking=True))
-        attributes = self._cuda.Device(index).attributes
-        self.card = Card(int(self._properties["multiProcessorCount"]), int(attributes[_FLOAT64_RATIO]))
+        device = self._cuda.Device(index)
+        processors, ratio = self._properties["multiProcessorCount"], device.attributes[_FLOAT64_RATIO]
+        self.card = Card(int(processors), int(ratio), int(device.compute_capability))
         self.memory = MemoryPool(self._runtime, memory_bytes or int(free * MEMORY_SHARE / processes))
         self._staging = Staging(self._cuda, STAGING_BYTES, STREAMS * BUFFERS_PER_STREAM)
         self._compiler = Compiler(self._cupy, index)

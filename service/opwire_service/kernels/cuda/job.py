@@ -47,10 +47,12 @@ class Card(NamedTuple):
     Attributes:
         processors: number of multiprocessors.
         float64_ratio: how many times as many FLOAT32 operations as float64 ones a multiprocessor completes.
+        capability: the compute capability, times ten.
     """
 
     processors: int
     float64_ratio: int = 2
+    capability: int = 90
 
     @property
     def prefers_pairs(self) -> bool:

@@ -28,6 +28,7 @@ class TaskLaunch(NamedTuple):
     block: tuple[int, int]
     is_short: bool
     task: int
+    shared_bytes: int = 0
 
 
 class Batch(NamedTuple):
@@ -63,9 +64,9 @@ class Batch(NamedTuple):
                 )
                 yield replace(step, left=left, right=right, target=target)
             else:
-                number = step.task
+                task = tasks[step.task : step.task + 1]
                 yield KernelLaunch(
-                    program, step.entry, step.grid, step.block, tasks[number : number + 1], is_short=step.is_short
+                    program, step.entry, step.grid, step.block, task, step.shared_bytes, is_short=step.is_short
                 )
 
 
@@ -81,9 +82,17 @@ class Recording:
         self._tasks: list[bytes] = []
         self._steps: list[TaskLaunch | MatrixProduct] = []
 
-    def launch(self, entry: str, grid: tuple[int, int], block: tuple[int, int], *, is_short: bool = True) -> None:
+    def launch(
+        self,
+        entry: str,
+        grid: tuple[int, int],
+        block: tuple[int, int],
+        *,
+        is_short: bool = True,
+        shared_bytes: int = 0,
+    ) -> None:
         """Adds a kernel launch with the current task."""
-        self._steps.append(TaskLaunch(entry, grid, block, is_short, len(self._tasks)))
+        self._steps.append(TaskLaunch(entry, grid, block, is_short, len(self._tasks), shared_bytes))
         self._tasks.append(self.task.tobytes())
 
     def multiply(self, product: MatrixProduct) -> None:

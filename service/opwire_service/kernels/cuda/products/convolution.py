@@ -22,6 +22,7 @@ from .batches import Batch, Batches
 from .gaps import GapFilling
 from .launching import ACTIVATED, ROUNDED, Launching, float_program
 from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, BatchedProduct, ProductTiling, Scratch, Strides
+from .window_remainders import MOST_PHASES, WindowRemainderLaunching, suits
 
 FEW = 8
 """Maximum number of filters per group for direct sums."""
@@ -43,11 +44,11 @@ class Convolution:
         target = device_desc(plan.outputs["OutputTensor"])
         program = float_program(target.data_type, has_window=True, finish=finish, activation=fused)
         item_bytes: dict[str, int] = dict.fromkeys(TENSORS, target.data_type.dtype.itemsize)
-        self._launching = Launching(program, item_bytes, card.processors, has_window=True)
         self._has_bias = "BiasTensor" in plan.inputs
         depth = prod(plan.inputs["FilterTensor"].sizes[2:]) * geometry.channels
         self._is_direct = geometry.filters <= FEW and depth <= SHALLOW
         self._plan, self._geometry, self._target = plan, geometry, target
+        self._launching = Launching(program, item_bytes, card.processors, has_window=True)
         # Phases differ little in size, and there may be many: plan for the largest.
         most = _largest(geometry)
         self._tiling = ProductTiling.of(most, is_direct=self._is_direct)
@@ -58,9 +59,19 @@ class Convolution:
         self._margins = [replace(margin, addend=NOWHERE) for margin in margins]
         self._margin_batches = Batches(self._recorded_margins)
         alone = [*self._margins, *([] if self._fill is None else [self._fill])]
+        self._by_remainders: WindowRemainderLaunching | None = None
+        phases = list(self._phases()) if geometry.phases <= MOST_PHASES else []
+        if suits(phases, target.data_type, card):
+            self._by_remainders = WindowRemainderLaunching(program, item_bytes, card, target.data_type, phases)
+            self._launching = self._by_remainders
         self._gaps = GapFilling(plan, geometry, target) if Gaps(geometry).may_exist else None
+        whole = (
+            [Scratch.of(most, self._tiling, is_direct=self._is_direct)]
+            if self._by_remainders is None
+            else map(self._by_remainders.scratch, phases)
+        )
         self._scratch = max(
-            Scratch.of(most, self._tiling, is_direct=self._is_direct).size,
+            *(scratch.size for scratch in whole),
             *(Scratch.of(each, ProductTiling.of(each, is_direct=True), is_direct=True).size for each in alone),
             0,
         )
@@ -97,11 +108,20 @@ class Convolution:
     def _recorded(self) -> Iterator[Batch]:
         if self._fill is not None:
             yield from self._launching.computed(self._fill, ProductTiling.of(self._fill, is_direct=True))
-        record = self._launching.computed if self._is_direct else self._launching.multiplied
+        for products in self._phases():
+            if self._by_remainders is not None:
+                yield from self._by_remainders.by_remainders(products)
+            elif self._is_direct:
+                yield from self._launching.computed(products, self._tiling)
+            else:
+                yield from self._launching.multiplied(products, self._tiling)
+
+    def _phases(self) -> Iterator[BatchedProduct]:
+        """Yields the products of each phase that has outputs."""
         for number in range(self._geometry.phases):
             lines = self._geometry.phase(number)
             if lines is not None:
-                yield from record(phase_products(self._plan, self._geometry, self._target, lines), self._tiling)
+                yield phase_products(self._plan, self._geometry, self._target, lines)
 
     def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
         """Does nothing: no result is left to the host."""

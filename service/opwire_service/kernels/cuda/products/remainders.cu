@@ -2,43 +2,13 @@
 // the byte products of the library; the Chinese remainder theorem gives each sum of integers. What the scaling rounds
 // off is measured, so that the sums can be certified.
 //
-// MODULUS, LEFT_BY, RIGHT_BY, WEIGHT, PRODUCT and the others are generated from one list of moduli.
+// WEIGHT, PRODUCT and the others are generated from one list of moduli.
 
 const u32 SPLIT_LINES = 8;     // lines per block, one per warp
 const u32 SPLIT_DEEP = 512;    // elements of a line per step
 const u32 QUAD = 4;            // consecutive elements whose bytes a thread writes at once
 const u32 SPLIT_PITCH = SPLIT_DEEP + QUAD;
 const u32 STEPS_DEEP = SPLIT_DEEP / (WARP * QUAD);
-const float ROUNDING = 0x1.8p23f;  // adding it rounds a float to an integer, which its lowest byte holds modulo 256
-const float DIGIT = 0x1p16f;
-const i32 TOP_POWER = 32;          // an integer is digits[0] + 2**16 digits[1] + 2**32 digits[2]
-const double LOST = 0x1p-50;       // limits the norm of what underflow hides
-
-static __device__ __forceinline__ float power_of_two(i32 exponent) {
-    return __int_as_float((exponent + 127) << 23);
-}
-
-// An element as an integer of three digits, and the rest.
-struct Digits {
-    float digit[3], rest;
-
-    __device__ __forceinline__ Digits(float x) {
-#pragma unroll
-        for (int i = 2; i >= 0; --i) {
-            digit[i] = (x + ROUNDING) - ROUNDING;
-            x -= digit[i];
-            if (i) x *= DIGIT;
-        }
-        rest = x;
-    }
-    // The remainder of the integer times a number, in the lowest byte. The first modulus is that of bytes.
-    __device__ __forceinline__ u32 remainder(u32 m, const float (&by)[3]) const {
-        if (m == 0) return __float_as_uint(fmaf(digit[0], by[0], ROUNDING));
-        float sum = fmaf(digit[2], by[2], fmaf(digit[1], by[1], digit[0] * by[0]));
-        float times = fmaf(sum, INVERSE[m], ROUNDING) - ROUNDING;
-        return __float_as_uint(fmaf(-MODULUS[m], times, sum) + ROUNDING);
-    }
-};
 
 template <class Line> struct Splitting {
     float (&part)[SPLIT_LINES][SPLIT_PITCH];
@@ -62,12 +32,6 @@ template <class Line> struct Splitting {
         __syncthreads();
     }
 };
-
-static __device__ __forceinline__ double warp_sum(double x) {
-#pragma unroll
-    for (u32 lane = WARP / 2; lane; lane /= 2) x += __shfl_xor_sync(~0u, x, lane);
-    return x;
-}
 
 // Splits lines into remainders, and copies them if they are not contiguous along the depth. Keeps four numbers of each,
 // one array after another: the bound for `sum_again`, the norm, the norm of what is rounded off, and the factor that
@@ -93,11 +57,7 @@ static __device__ __forceinline__ void split(
     }
     double norm = sqrt(warp_sum(squares)) * (1 + 0x1p-20);
     bool is_number = is_finite(norm);
-    i32 exponent = is_number && norm > 0 ? ilogb(LARGEST_NORM / norm) : 0;
-    i32 half = (exponent - TOP_POWER) / 2;
-    float scale = is_number ? power_of_two(half) : 0, again = power_of_two(exponent - TOP_POWER - half);
-    float rests = 0;
-    bool is_exact = true;
+    Scaling scaling(norm);
     u64 plane = (u64)pitch * lines;
     for (u32 begin = 0; begin < pitch; begin += SPLIT_DEEP) {
         from.load(begin);
@@ -107,10 +67,7 @@ static __device__ __forceinline__ void split(
             u32 packed[MODULI] = {};
 #pragma unroll
             for (u32 j = 0; j < QUAD; ++j) {
-                float x = is_number ? part[own][along + j] : 0.0f, scaled = x * scale * again;
-                Digits digits(scaled);
-                rests = fmaf(digits.rest, digits.rest, rests);
-                is_exact &= digits.rest == 0 && (scaled == 0) == (x == 0);
+                Digits digits = scaling.digits(is_number ? part[own][along + j] : 0.0f);
 #pragma unroll
                 for (u32 m = 0; m < MODULI; ++m)
                     packed[m] |= (digits.remainder(m, by[m]) & 0xff) << (8 * j);
@@ -121,8 +78,8 @@ static __device__ __forceinline__ void split(
                 *reinterpret_cast<u32 *>(planes + m * plane + (u64)number * pitch + begin + along) = packed[m];
         }
     }
-    double back = ldexp(1.0, -exponent), rest = warp_sum(rests);
-    is_exact = __all_sync(~0u, is_exact);
+    double back = scaling.back(), rest = warp_sum(scaling.rests);
+    bool is_exact = __all_sync(~0u, scaling.is_exact);
     if (lane || number >= lines) return;
     kept[number] = norm * error;
     kept[lines + number] = norm;
@@ -163,8 +120,6 @@ static __device__ __forceinline__ double combined(const i32 (&remainders)[MODULI
     const u32 low_bits = 48;
     return fma((double)(i64)(total >> low_bits), 0x1p48, (double)(i64)(total & ((1ll << low_bits) - 1)));
 }
-
-const double COMBINED = 0x1p-50;  // error of such a sum, relative to it, and of the operations on it
 
 // Certifies the sums of a tile from their remainders.
 extern "C" __global__ void __launch_bounds__(CERTIFY_THREADS) combine(const __grid_constant__ Task task) {

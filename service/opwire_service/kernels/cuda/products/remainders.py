@@ -70,11 +70,11 @@ def source(count: int) -> str:
     ]
     lines = (
         f"const u32 MODULI = {count}, LIMBS = {LIMBS}, LIMB_BITS = {LIMB_BITS};",
-        _array("float MODULUS[MODULI]", [float(modulus) for modulus in moduli]),
-        _array("float INVERSE[MODULI]", [1 / modulus for modulus in moduli]),
-        _array("float LEFT_BY[MODULI][3]", [_braced(map(float, row)) for row in left]),
-        _array("float RIGHT_BY[MODULI][3]", [_braced(map(float, row)) for row in right]),
-        _array("i32 WEIGHT[MODULI][LIMBS]", [_braced(_limbs(weight)) for weight in weights]),
+        array("float MODULUS[MODULI]", [float(modulus) for modulus in moduli]),
+        array("float INVERSE[MODULI]", [1 / modulus for modulus in moduli]),
+        array("float LEFT_BY[MODULI][3]", [_braced(map(float, row)) for row in left]),
+        array("float RIGHT_BY[MODULI][3]", [_braced(map(float, row)) for row in right]),
+        array("i32 WEIGHT[MODULI][LIMBS]", [_braced(_limbs(weight)) for weight in weights]),
         f"const double INVERSE_PRODUCT = {float.hex(1 / product)}, LARGEST_NORM = {float.hex(largest)};",
         f"const u64 PRODUCT_HIGH = {product >> 64}ull, PRODUCT_LOW = {product & (1 << 64) - 1}ull;",
     )
@@ -100,7 +100,8 @@ def _braced(items: Iterator[float] | list[int]) -> str:
     return f"{{{', '.join(map(str, items))}}}"
 
 
-def _array(declared: str, items: list[float] | list[str]) -> str:
+def array(declared: str, items: list[float] | list[str]) -> str:
+    """Returns the definition of an array of constants."""
     return f"static __constant__ const {declared} = {{{', '.join(map(str, items))}}};"
 
 
@@ -130,7 +131,7 @@ class RemainderLaunching(Launching):
     def __init__(self, program: Program, item_bytes: Mapping[str, int], processors: int, data_type: DataType) -> None:
         self._count = COUNTS[data_type]
         generated = f"{program.generated}\n{source(self._count)}"
-        program = replace(program, generated=generated, kernels=("products/remainders",))
+        program = replace(program, generated=generated, kernels=("products/digits", "products/remainders"))
         super().__init__(program, item_bytes, processors, has_window=False)
 
     def scratch(self, products: BatchedProduct, tiling: ProductTiling) -> Scratch:

@@ -161,6 +161,7 @@ CONVOLUTIONS: dict[str, tuple[list[int], list[int], dict[str, object]]] = {
     "several filters": ([2, 6, 9, 11], [10, 3, 3, 2], {"GroupCount": 2}),
     "few filters": ([2, 8, 9], [8, 1, 3], {"GroupCount": 8}),
     "transposed": ([1, 10, 5, 4, 6], [10, 12, 2, 1, 2], {"Direction": "BACKWARD", "Strides": [3, 1, 2]}),
+    "by remainders": ([2, 48, 19, 17], [70, 24, 3, 3], {"GroupCount": 2}),
 }
 """Sizes of the input and the filter, and attributes."""
 

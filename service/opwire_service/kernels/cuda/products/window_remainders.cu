@@ -444,8 +444,8 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, RESIDENT / TILE_THREA
             if (row >= task.rows || !is_inside) break;
             const double *bounds = task.row_bounds + matrix * task.rows + row;
             double norm = bounds[lines], rest = bounds[2 * lines], unit = bounds[3 * lines] * window.back * FRACTION_UNIT;
-            double sum = (double)(i64)kept[number * KEPT_PITCH + own] * unit;
-            double error = norm > 0 && window.norm > 0 ? FRACTION_ERROR * unit : 0;
+            if (norm == 0 || window.norm == 0) unit = 0;  // the sum is 0 without an error
+            double sum = (double)(i64)kept[number * KEPT_PITCH + own] * unit, error = FRACTION_ERROR * unit;
             double bound = rest * window.norm + (norm + rest) * window.rest + fabs(sum) * COMBINED + error;
             double addend = task.addend ? addend_of(task, matrix, row, column) : 0;
             Output into;

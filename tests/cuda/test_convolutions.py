@@ -15,12 +15,13 @@ from opwire.tensor import Array
 from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.devices.cuda.device import CudaDevice
+from opwire_service.kernels.cuda.products.window_remainders import LEAST_CAPABILITY
 from tests.oracles import oracle
 from tests.support.products import FORWARD, answer, conv_fields, convolve, normal, plan_of
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
-BEFORE_REMAINDERS = 75
+BEFORE_REMAINDERS = LEAST_CAPABILITY - 1
 """A compute capability without the instructions."""
 
 
@@ -33,7 +34,7 @@ def devices() -> Iterator[tuple[Device, Device]]:
         pytest.skip(str(reason))
     second = CudaDevice()
     second.card = second.card._replace(capability=BEFORE_REMAINDERS)
-    if first.card.capability < 80:
+    if first.card.capability < LEAST_CAPABILITY:
         pytest.skip("the card does not multiply bytes")
     yield first, second
     first.close()

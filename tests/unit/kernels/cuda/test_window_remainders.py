@@ -17,7 +17,13 @@ from opwire.tensor import DataType
 from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.cuda.job import Card, CudaMemory, KernelLaunch
 from opwire_service.kernels.cuda.products.remainders import MODULI, source
-from opwire_service.kernels.cuda.products.window_remainders import BITS, DEEPEST, count_of, fractions
+from opwire_service.kernels.cuda.products.window_remainders import (
+    BITS,
+    DEEPEST,
+    LEAST_CAPABILITY,
+    count_of,
+    fractions,
+)
 
 MOST = DEEPEST << 14
 """The greatest sum of products of bytes."""
@@ -107,8 +113,8 @@ def uses_remainders(plan: Any, card: Card) -> bool:
 
 def test_remainders_need_a_card_with_their_instructions():
     plan = convolution([8, 64, 56, 56], [64, 64, 3, 3])
-    assert uses_remainders(plan, Card(132, 2, 80))
-    assert not uses_remainders(plan, Card(132, 2, 75))
+    assert uses_remainders(plan, Card(40, 32, LEAST_CAPABILITY))
+    assert not uses_remainders(plan, Card(80, 2, 70))
 
 
 @given(

@@ -1,15 +1,25 @@
-// Tensor cores and asynchronous copies, for sm_80 and later: products of 16 x 32 by 32 x 8 bytes, of which each lane of a
-// warp holds fragments.
+// Tensor cores and asynchronous copies: products of 16 x 32 by 32 x 8 bytes, of which each lane of a warp holds
+// fragments. Before sm_80, copies are complete at once, and a product consists of four smaller ones.
 
 // Copies 16 bytes to shared memory.
 static __device__ __forceinline__ void copy_later(u8 *to, const u8 *from) {
+#if __CUDA_ARCH__ >= 800
     u32 at = (u32)__cvta_generic_to_shared(to);
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" : : "r"(at), "l"(from) : "memory");
+#else
+    *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(from);
+#endif
 }
-static __device__ __forceinline__ void close_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+static __device__ __forceinline__ void close_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" : : : "memory");
+#endif
+}
 // Waits for all but the last groups of copies.
 template <u32 LAST> static __device__ __forceinline__ void await_copies() {
+#if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_group %0;" : : "n"(LAST) : "memory");
+#endif
 }
 
 // Loads four matrices of 8 lines of 16 bytes; lanes 0 to 7 point to the lines of the first one, and so on. Each lane gets
@@ -20,9 +30,23 @@ static __device__ __forceinline__ void load_fragments(u32 (&to)[4], const u8 *li
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at) : "memory");
 }
 
+#if __CUDA_ARCH__ < 800
+static __device__ __forceinline__ void multiply_less(i32 &sum, i32 &beside, u32 left, u32 right) {
+    asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+r"(sum), "+r"(beside) : "r"(left), "r"(right));
+}
+#endif
+
 // Lane i has the sums of rows i / 4 and i / 4 + 8, and columns 2 * (i % 4) and the next.
-static __device__ __forceinline__ void multiply_bytes(i32 (&sums)[4], const u32 (&left)[4], u32 right, u32 beside) {
+static __device__ __forceinline__ void multiply_bytes(i32 (&sums)[4], const u32 (&left)[4], u32 right, u32 further) {
+#if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right), "r"(beside));
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right), "r"(further));
+#else
+    multiply_less(sums[0], sums[1], left[0], right);
+    multiply_less(sums[2], sums[3], left[1], right);
+    multiply_less(sums[0], sums[1], left[2], further);
+    multiply_less(sums[2], sums[3], left[3], further);
+#endif
 }

@@ -26,8 +26,8 @@ BITS = {DataType.FLOAT32: 33.5, DataType.FLOAT16: 22.0}
 DEEPEST = 1 << 14
 """Maximum depth, with padding: a sum of so many products of bytes is at most 2**28."""
 
-LEAST_CAPABILITY = 80
-"""The first cards that multiply blocks of 16 x 32 by 32 x 8 bytes."""
+LEAST_CAPABILITY = 75
+"""That of the first cards whose tensor cores multiply bytes."""
 
 MOST_FILTER_BYTES, MOST_IMAGE_BYTES = 1 << 26, 3 << 26
 """Maximum sizes of the remainders of the filters, and of the images of a tile."""

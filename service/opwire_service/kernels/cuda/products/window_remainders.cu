@@ -274,7 +274,8 @@ const u32 RESIDENT = 512;  // threads per multiprocessor that registers suffice 
 const u32 STAGE = (TILE_ROWS + TILE_COLUMNS) * STEP;
 const u32 STEP_CHUNKS = STEP / CHUNK;
 const u32 LOADED_LINES = TILE_THREADS / STEP_CHUNKS;  // per pass over a stage
-const u32 KEPT_PITCH = TILE_COLUMNS + 8;              // of sums on their way to other threads
+const u32 KEPT_GAP = 8;
+const u32 KEPT_PITCH = TILE_COLUMNS + KEPT_GAP;       // of sums on their way to other threads
 const u32 KEPT = TILE_ROWS / DOWN * KEPT_PITCH * 8;
 const u32 SHARED_BYTES = STAGES * STAGE > KEPT ? STAGES * STAGE : KEPT;
 

@@ -15,8 +15,9 @@ from typing import NamedTuple
 from opwire.tensor import DataType
 
 from ..job import Card, Program
+from ..structures import constant
 from .batches import Batch, Recording
-from .launching import Launching
+from .launching import WARP, Launching
 from .remainders import MODULI, array, source
 from .tiles import ALIGNMENT, MOST_SUMS, BatchedProduct, ProductTile, ProductTiling, Scratch
 
@@ -37,10 +38,18 @@ MOST_PHASES = 16
 FEWEST, THINNEST = 16, 8
 """Minimum numbers of filters and of channels: both are padded."""
 
-SPLIT_THREADS, PIXELS, MOST_GROUPS = 256, 32, 1024
-CHUNK, STEP, PART = 16, 64, 64
-EDGE, WARP, STAGES, KEPT_GAP = 32, 32, 3, 8
-"""These must match the kernels."""
+MOST_GROUPS = 1024
+"""Maximum number of groups of pixels that are measured side by side."""
+
+STAGES = 3
+"""Steps of the depth in shared memory, of which all but one are still being copied."""
+
+SPLIT_WARPS, OCTET, PART, CHUNK, STEP, EDGE, KEPT_GAP = (
+    constant(name, "products/window_remainders")
+    for name in ("SPLIT_WARPS", "OCTET", "PART", "CHUNK", "STEP", "EDGE", "KEPT_GAP")
+)
+SPLIT_THREADS = SPLIT_WARPS * WARP
+PIXELS = SPLIT_THREADS * OCTET // PART
 
 
 class Tile(NamedTuple):

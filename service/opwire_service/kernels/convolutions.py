@@ -46,6 +46,17 @@ class PhaseDimension(NamedTuple):
     def filter(self) -> slice:
         return slice(self.tap, self.tap + (self.taps - 1) * self.apart + 1, self.apart)
 
+    @property
+    def met(self) -> PhaseDimension:
+        """The dimension without the taps at its ends that only ever meet padding; at least one is left."""
+        lowest, highest = -(self.base + (self.length - 1) * self.step), self.size - 1 - self.base
+        if self.turn < 0:
+            lowest, highest = -highest, -lowest
+        turn = abs(self.turn)
+        first = min(max(0, -(-lowest // turn)), self.taps - 1)
+        end = max(first + 1, min(self.taps, highest // turn + 1))
+        return self._replace(tap=self.tap + first * self.apart, taps=end - first, base=self.base + first * self.turn)
+
 
 class Line(NamedTuple):
     """A spatial dimension: sizes of the input, the filter and the output, and how the filter slides along it."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
+from contextlib import closing
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,9 +15,11 @@ import pytest
 from opwire.check import Plan
 from opwire.graph import CONSTANT, check_graph
 from opwire.tensor import Array
+from opwire_service.devices import load
 from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.execution import Stopped
+from opwire_service.kernels.cpu.elementwise.kernel import is_ready
 from opwire_service.kernels.cpu.run.bound_graph import BoundGraphs
 from tests.support.execution import never_stop
 
@@ -140,3 +145,32 @@ def test_graphs_are_kept_as_far_as_their_memory_fits(cpu_device, plan, bound):
     kept.of(other, cpu_device._prepare(other).job, bound)
     assert kept.of(plan, job, bound) is not first
     assert BoundGraphs(find, pool, size - 1).of(plan, job, bound) is None
+
+
+@pytest.mark.parametrize("operator", ["ACTIVATION_SIGMOID", "ACTIVATION_SOFTSIGN"])
+@pytest.mark.parametrize("count", [1, 7, 200])
+def test_few_elements_are_the_same_in_a_bound_kernel(cpu_device, operator, count):
+    tensor = {"DataType": "FLOAT32", "Sizes": [1, 1, 1, count]}
+    names = ["input:x", "first", "middle", "y"]
+    nodes = {
+        name: {
+            "type": operator,
+            "desc": {"InputTensor": tensor, "OutputTensor": tensor},
+            "inputs": {"InputTensor": source},
+        }
+        for source, name in pairwise(names)
+    }
+    plan, x = check_graph({"nodes": nodes, "outputs": {"y": "y"}}), np.linspace(-3, 3, count, dtype=np.float32)
+    inputs, right, found = ({name: np.zeros((1, 1, 1, count), np.float32)} for name in "xyy")
+    inputs["x"][...] = x
+    with closing(load("reference")) as reference:
+        reference.run(plan, inputs, right, never_stop)
+    middle = cpu_device._prepare(plan).job.parts[1].job
+    for _ in range(500):
+        is_compiled = is_ready(middle._compiled.recipe)
+        cpu_device.run(plan, inputs, found, never_stop)
+        np.testing.assert_array_equal(found["y"], right["y"])
+        if is_compiled:
+            break
+        time.sleep(0.02)
+    assert is_compiled

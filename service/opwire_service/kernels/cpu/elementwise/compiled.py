@@ -24,8 +24,12 @@ from .tiles import FormulaTiles, staged_bytes, table_bytes
 WORTH = 1 << 15
 """Number of elements above which a kernel is compiled while the caller waits."""
 
-FEW = 1 << 8
-"""Number of elements from which an already compiled kernel is faster than NumPy's per-call overhead."""
+FEW, FEW_IN_ONE_PASS = 1 << 8, 1 << 12
+"""Numbers of elements from which an already compiled kernel that is not bound yet is faster than NumPy, and where NumPy
+computes the formula in one pass."""
+
+FEW_BYTES = 1 << 18
+"""Maximum memory of a kernel on fewer elements that copies no tensor, in bytes."""
 
 OFTEN = 8
 """Runs on few elements after which a kernel is compiled in the background for those that may follow."""
@@ -76,16 +80,20 @@ class CompiledFormula:
         self._asked = 0
 
     @property
+    def is_staged(self) -> bool:
+        """Whether tiles of a tensor are copied."""
+        return any(plane.is_staged for plane in self.planes.tensors)
+
+    @property
     def is_in_place(self) -> bool:
         """Whether it can run in place: as vectors do not overlap, no element is read after it is overwritten."""
         widths = (self.planes.columns, self.planes.tile[1])
-        is_staged = any(plane.is_staged for plane in self.planes.tensors)
-        return self.certified is None and not is_staged and not any(each % self.recipe.width for each in widths)
+        return self.certified is None and not self.is_staged and not any(each % self.recipe.width for each in widths)
 
     def serves(self, count: int) -> bool:
         """Whether to use a kernel for ``count`` elements; compiles one in the background if called often."""
-        if count > WORTH or count < FEW:
-            return count > WORTH
+        if count > WORTH:
+            return True
         if self._kernel is not None or is_ready(self.recipe):
             return True
         self._asked += 1

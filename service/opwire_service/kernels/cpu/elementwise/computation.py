@@ -63,6 +63,11 @@ class Computation:
     table: LookupTable | None = None
     form: Callable[[], Form | None] = lambda: None
 
+    @property
+    def is_one_pass(self) -> bool:
+        """Whether NumPy computes a tile in one pass, without intermediate results."""
+        return self.bytes == ONE_PASS_BYTES
+
 
 def computation(formula: PlanFormula) -> Computation:
     """Returns the cheapest exact way to compute a formula."""

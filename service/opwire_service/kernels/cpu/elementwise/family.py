@@ -22,7 +22,7 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..views.job import CopyJob
 from . import native
-from .compiled import FEW, WORTH, CompiledFormula
+from .compiled import FEW, FEW_BYTES, FEW_IN_ONE_PASS, WORTH, CompiledFormula
 from .computation import TABLE_BYTES, Computation, computation, in_own_type, is_on_bits, scale_of
 from .planes import Planes, planes_of
 
@@ -66,7 +66,7 @@ class ElementsJob(Job):
 
     @cached_property
     def _compiled(self) -> CompiledFormula | None:
-        return _compiled(self._plan, self.formula, self.computation) if self._count >= FEW else None
+        return _compiled(self._plan, self.formula, self.computation)
 
     @cached_property
     def _copy(self) -> CopyJob | None:
@@ -137,7 +137,8 @@ class ElementsJob(Job):
             raise Stopped
         given = {**inputs, **self.channels} if self.channels else inputs
         target = outputs[self.output]
-        table, compiled = self.computation.table, self._compiled
+        few = FEW_IN_ONE_PASS if self.computation.is_one_pass else FEW
+        table, compiled = self.computation.table, self._compiled if self._count >= few else None
         if table is not None and not table.serves(self._count):
             # The lookup kernel serves all tables, so it may be compiled before this table is made.
             table = compiled = None
@@ -168,7 +169,7 @@ class ElementsJob(Job):
             return self._copy.bind(inputs, outputs, find, pool)
         compiled = self._compiled
         otherwise = super().bind(inputs, outputs, find, pool)
-        if compiled is None or self.computation.table is not None:
+        if compiled is None or self.computation.table is not None or (self._count < FEW and compiled.is_staged):
             return otherwise
         return compiled.bind_if_it_serves({**inputs, **self.channels}, outputs[self.output], pool, find, otherwise)
 
@@ -176,8 +177,11 @@ class ElementsJob(Job):
         if self._copy is not None:
             return self._copy.scratch_bytes(threads)
         table = TABLE_BYTES if self.computation.table is not None else 0
-        by_kernel = 0 if self._compiled is None else self._compiled.scratch_bytes(threads)
-        if self._compiled is not None and self._count > WORTH:  # a kernel is used
+        if self._count < FEW:  # planned only if it is bound
+            by_kernel = FEW_BYTES
+        else:
+            by_kernel = 0 if self._compiled is None else self._compiled.scratch_bytes(threads)
+        if self._is_compiled:
             return table + by_kernel
         elements = min(self._count, self.computation.tile)
         units = 1 if elements == self._count else min(threads, self._planes.units)

@@ -71,9 +71,20 @@ class ConvolutionJob(Job):
             return (DIRECT[self._dtype.type],)
         return *kernels_of(self._dtype, self._dtype), *self._finish_of(self._depth).kernels
 
+    def _phase(self, number: int) -> tuple[PhaseDimension, ...] | None:
+        """Returns the dimensions of a phase, or None if it has no outputs.
+
+        Taps that only meet padding are left out if they are at least half: what is left may have to be copied.
+        """
+        lines = self._geometry.phase(number)
+        if lines is None:
+            return None
+        met = tuple(line.met for line in lines)
+        return met if 2 * prod(line.taps for line in met) <= prod(line.taps for line in lines) else lines
+
     def _count_tiles(self) -> int:
         """Returns the number of tiles of all phases, assuming that phases are of similar size."""
-        geometry, lines = self._geometry, self._geometry.phase(0)
+        geometry, lines = self._geometry, self._phase(0)
         if self._is_direct or lines is None:
             return geometry.phases
         return geometry.phases * len(PhaseTiling.of(geometry, lines, 1).boxes(geometry))
@@ -86,7 +97,7 @@ class ConvolutionJob(Job):
         """Returns the maximum memory of a tile in bytes, of any phase or, if these are many, of any convolution."""
         if self._geometry.phases > FEW_PHASES:
             return TILE_BYTES
-        phases = (self._geometry.phase(number) for number in range(self._geometry.phases))
+        phases = (self._phase(number) for number in range(self._geometry.phases))
         tilings = (PhaseTiling.of(self._geometry, lines, threads) for lines in phases if lines is not None)
         return max((tiling.bytes for tiling in tilings), default=0)
 
@@ -99,10 +110,10 @@ class ConvolutionJob(Job):
         for number in range(geometry.phases):
             if stop():
                 raise Stopped
-            lines = geometry.phase(number)
+            lines = self._phase(number)
             if lines is not None:
                 filters = self._filters(tensors, lines)
-                flat = flat_view(filters)
+                flat = flat_view(filters, is_apart=not self._is_direct)
                 flat = copied_filters(filters, filters.dtype.type, stop) if flat is None else flat
                 self._bound(lines, flat, tensors, find, pool)(stop)
         self._fill_gaps(inputs, outputs, stop)
@@ -110,8 +121,8 @@ class ConvolutionJob(Job):
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         tensors = self._tensors(inputs, outputs)
         is_single = self._geometry.phases == 1 and self._geometry.is_whole and not self._geometry.margins
-        lines = self._geometry.phase(0) if is_single else None
-        flat = None if lines is None else flat_view(self._filters(tensors, lines))
+        lines = self._phase(0) if is_single else None
+        flat = None if lines is None else flat_view(self._filters(tensors, lines), is_apart=not self._is_direct)
         if lines is None or flat is None:
             return super().bind(inputs, outputs, find, pool)
         compute = self._bound(lines, flat, tensors, find, pool)

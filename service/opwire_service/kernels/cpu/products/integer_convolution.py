@@ -29,7 +29,8 @@ class IntegerConvolutionJob(Job):
         self._geometry = geometry = ConvolutionGeometry(plan)
         lines = geometry.phase(0)
         assert lines is not None  # a convolution that is not transposed has one phase
-        self._lines, self._tiling = lines, partial(PhaseTiling.of, geometry, lines)
+        self._lines = lines = tuple(line.met for line in lines)
+        self._tiling = partial(PhaseTiling.of, geometry, lines)
         self._visits = visits_of_tiles(plan, geometry.filters, len(self._tiling(1).boxes(geometry)))
 
     @property

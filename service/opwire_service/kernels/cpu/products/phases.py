@@ -114,12 +114,17 @@ def grouped(tensor: Array, groups: int) -> Array:
     return tensor.reshape(images, groups, -1, *spatial).transpose(1, 2, 0, *range(3, len(spatial) + 3))
 
 
-def flat_view(filters: Array) -> Array | None:
-    """Returns a view ``[groups, filters, depth]`` of filters with contiguous depth, or None if that needs a copy."""
+def flat_view(filters: Array, *, is_apart: bool) -> Array | None:
+    """Returns a view ``[groups, filters, depth]`` of filters, or None if that needs a copy.
+
+    Args:
+        filters: the filters, ``[groups, filters, channels, *taps]``.
+        is_apart: whether numbers along the depth need not be contiguous.
+    """
     groups, count, *shape = filters.shape
     with suppress(ValueError):
         flat = filters.reshape(groups, count, prod(shape), copy=False)
-        if flat.shape[2] == 1 or flat.strides[2] == flat.itemsize:
+        if is_apart or flat.shape[2] == 1 or flat.strides[2] == flat.itemsize:
             return flat
     return None
 

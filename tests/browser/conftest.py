@@ -28,9 +28,9 @@ def _chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def tabs() -> Iterator[Tabs]:
-    """Opens tabs. Module-scoped, because asyncio loops of other tests cannot run while Playwright is open."""
+    """Opens tabs. Closed after the last browser test, because other tests' asyncio loops cannot run beside Playwright."""
     path = _chromium()
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=_QUIET)
@@ -38,7 +38,7 @@ def tabs() -> Iterator[Tabs]:
         browser.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def console_url() -> Iterator[str]:
     """The URL of a server with default settings."""
     with serving() as server:

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.directml.documented import OPERATORS
 from tests.support.paths import DATA
 
-FACTS: dict[str, Any] = json.loads((DATA / "support.json").read_text(encoding="utf-8"))
+FACTS: dict[str, Any] = json.loads((DATA / "support.json").read_text(encoding="utf-8")) | {
+    "operators": {name: (facts["enum_value"], facts["introduced"]) for name, facts in OPERATORS.items()}
+}
 
 LEVELS: list[str] = list(FACTS["levels"])
 """All feature levels, lowest first, written as ``4_1``."""

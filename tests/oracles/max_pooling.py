@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opwire.check import Plan
 from opwire.tensor import Array
-from tests.oracles import Answer, Reals
+from tests.oracles import Answer, Reals, oracle
 from tests.oracles.windows import Coordinate, elements_of, every, of_sums
 
 
@@ -46,6 +46,10 @@ def _draw_indices(draw: Any, plan: Plan) -> dict[str, Array]:
     return {"IndicesTensor": np.array(drawn, desc.data_type.dtype).reshape(desc.sizes)}
 
 
-EXPECTED = {"MAX_POOLING_GRAD": _gradient, "MAX_UNPOOLING": _unpooled}
+EXPECTED = {
+    **dict.fromkeys(("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"), oracle.pool),
+    "MAX_POOLING_GRAD": _gradient,
+    "MAX_UNPOOLING": _unpooled,
+}
 
 INPUTS = {"MAX_UNPOOLING": _draw_indices}

@@ -25,7 +25,11 @@ def declaration(name: str) -> Operator[Any] | None:
 
 class _Declared(Mapping[str, Operator[Any]]):
     def __getitem__(self, name: str) -> Operator[Any]:
-        return _family(CATALOG[name].family)[name]
+        family = CATALOG[name].family
+        found = _family(family).get(name)
+        if found is None:
+            raise KeyError(f"{name} has no entry in FAMILY of operators/{family}.py")
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, kind in CATALOG.items() if name in _family(kind.family))

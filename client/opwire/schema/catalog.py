@@ -24,6 +24,11 @@ class OperatorType:
     introduced: FeatureLevel
     family: str
 
+    @property
+    def first(self) -> str:
+        """The name of the type that this one revises: LP_POOLING for LP_POOLING1; its own name if it revises none."""
+        return self.name.rstrip("0123456789")
+
 
 def _read() -> dict[str, OperatorType]:
     rows = document("operator_types")["operators"]

@@ -72,7 +72,10 @@ def schema_of(name: str) -> OperatorSchema:
     Raises:
         KeyError: there is no such type.
     """
-    found = document(CATALOG[name].family)["operators"][name]
+    family = CATALOG[name].family
+    found = document(family)["operators"].get(name)
+    if found is None:
+        raise KeyError(f"{name} has no entry in schema/{family}.json")
     members = Members.of([read_member(row, _members_of) for row in found["members"]])
     return OperatorSchema(
         name,

@@ -32,7 +32,7 @@ def without_outputs(name: str) -> Iterator[dict[str, Any]]:
     """Yields descs of an operator, right and wrong ones, without their outputs."""
     results = {member.name for member in OPERATORS[name].members.outputs}
     examples = [example.desc for example in OPERATORS[name].examples]
-    for desc in examples + recorded_descs()[name][:_DESCS]:
+    for desc in examples + recorded_descs().get(name, [])[:_DESCS]:
         yield {key: value for key, value in desc.items() if key.partition("[")[0] not in results}
 
 

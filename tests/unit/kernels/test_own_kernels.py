@@ -1,4 +1,4 @@
-"""Every operator has a kernel of its own on each device, or stands here with the reason why not."""
+"""Every operator has a kernel of its own on each device, or stands in ``WITHOUT`` with the reason why not."""
 
 import pytest
 
@@ -30,7 +30,16 @@ WITHOUT = {
 """The operators that another device runs, and why."""
 
 
+PLACES = {
+    "cpu": "PREPARE of its family in kernels/cpu",
+    "cuda": "JOBS of its family in kernels/cuda",
+}
+
+
 @pytest.mark.parametrize(("device", "kernels"), [("cpu", PREPARE), ("cuda", JOBS)])
 def test_every_operator_has_a_kernel_of_its_own(device, kernels):
     """Fails for a new operator whose kernel was forgotten: it would run on another device, or slowly, unnoticed."""
-    assert {name for name in EXECUTABLE if name not in kernels} == WITHOUT[device].keys()
+    lacking = set(EXECUTABLE) - set(kernels)
+    forgotten = lacking - WITHOUT[device].keys()
+    assert not forgotten, f"add {sorted(forgotten)} to {PLACES[device]}, or to WITHOUT with the reason"
+    assert lacking == WITHOUT[device].keys()

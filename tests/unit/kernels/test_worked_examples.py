@@ -38,28 +38,19 @@ def same(actual, right) -> bool:
 
 @pytest.mark.parametrize(("operator", "example"), EXAMPLES)
 def test_examples_match(device, operator: Operator[Any], example: Example):
+    """A plan gives the results of its example, also when it runs again with other contents of the same arrays."""
     plan = check({"type": operator.name, "desc": example.desc}, example.level)
     given, answers = by_tensor(operator, example.inputs), by_tensor(operator, example.outputs)
-    buffers = {}
-    for name, tensor in plan.inputs.items():
-        buffers[name] = bytearray(tensor.data_size_in_bytes)
-        tensor.view(buffers[name])[...] = np.array(given[name], object).astype(tensor.data_type.dtype)
-    right = {
-        name: np.array(answers[name], object).astype(tensor.data_type.dtype) for name, tensor in plan.outputs.items()
-    }
-    assert set(right) == set(answers)
+    assert set(answers) == set(plan.outputs)
+    right = {name: np.array(answers[name], object).astype(desc.data_type.dtype) for name, desc in plan.outputs.items()}
+    buffers = {name: bytearray(desc.data_size_in_bytes) for name, desc in plan.inputs.items()}
+    of_zeros = execute(device, plan, buffers)
+    for name, desc in plan.inputs.items():
+        desc.view(buffers[name])[...] = np.array(given[name], object).astype(desc.data_type.dtype)
     oracle.assert_answers(plan, execute(device, plan, buffers), right)
-
-
-@pytest.mark.parametrize(("operator", "example"), EXAMPLES)
-def test_a_plan_reads_its_arrays_on_each_run(device, operator: Operator[Any], example: Example):
-    plan = check({"type": operator.name, "desc": example.desc}, example.level)
     inputs = {name: desc.allocate()[1] for name, desc in plan.inputs.items()}
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}
-    given, answers = by_tensor(operator, example.inputs), by_tensor(operator, example.outputs)
-    right = {name: np.array(answers[name], object).astype(array.dtype) for name, array in outputs.items()}
-    of_zeros = execute(device, plan, {name: bytearray(desc.data_size_in_bytes) for name, desc in plan.inputs.items()})
-    for zeros in (False, True, False):
+    for zeros in (True, False):
         for name, array in inputs.items():
             array[...] = 0 if zeros else np.array(given[name], object).astype(array.dtype)
         device.run(plan, inputs, outputs, never_stop)

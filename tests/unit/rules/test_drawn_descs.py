@@ -42,7 +42,8 @@ def test_random_descs_are_accepted(operator):
         drawn = data.draw(descs(operator))
         plan = check(drawn.request, drawn.level)
         expected = output_sizes(operator, drawn.desc)
-        assert {name: list(plan.outputs[name].sizes) for name in expected} == expected
+        found = {name: list(plan.outputs[name].sizes) for name in expected}
+        assert found == expected, "the output's sizes are not those of SIZES in tests/strategies, or of the first input"
         # Derived outputs and counts can also be given explicitly.
         whole = dict(drawn.desc)
         for member in operator.members.counts:

@@ -1,7 +1,7 @@
 """The kernels of the reference device: straightforward, one output element at a time.
 
 Each module is named after an operator family and exports its kernels by operator as ``KERNELS``; it is imported on
-first use. Its ``TURNS``, if any, count the iterations of kernels that do not simply loop over their output elements.
+first use. Its ``TURNS``, if any, count the iterations of those that do not simply loop over their output elements.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def _modules() -> frozenset[str]:
 
 def turns_of(plan: Plan) -> int:
     """Returns the number of per-element iterations of a plan; bulk copies and fills do not count."""
-    name, family = plan.operator.name, CATALOG[plan.operator.name].family
-    turns: Mapping[str, Callable[[Plan], int]] = getattr(import_module(f"{__name__}.{family}"), "TURNS", {})
-    if name in turns:
-        return turns[name](plan)
-    return sum(desc.element_count for desc in plan.outputs.values())
+    name = plan.operator.name
+    family = import_module(f"{__name__}.{CATALOG[name].family}")
+    turns: Mapping[Kernel, Callable[[Plan], int]] = getattr(family, "TURNS", {})
+    count = turns.get(KERNELS[name])
+    return sum(desc.element_count for desc in plan.outputs.values()) if count is None else count(plan)
 
 
 KERNELS: Mapping[str, Kernel] = _Kernels()

@@ -115,4 +115,4 @@ def _tuples(plan: Plan) -> int:
     return indices.element_count // indices.sizes[-1]
 
 
-TURNS = {"GATHER_ND": _gathered, "GATHER_ND1": _gathered, "SCATTER_ND": _scattered}
+TURNS = {run_gather_nd: _gathered, run_scatter_nd: _scattered}

@@ -206,6 +206,6 @@ def _turns(plan: Plan) -> int:
     return (8 if "InputGradientTensor" not in plan.inputs else 16) * elements + plan.work // 8
 
 
-TURNS = dict.fromkeys(("LOCAL_RESPONSE_NORMALIZATION", "LOCAL_RESPONSE_NORMALIZATION_GRAD"), _turns)
-
 KERNELS = {"LOCAL_RESPONSE_NORMALIZATION": normalize, "LOCAL_RESPONSE_NORMALIZATION_GRAD": gradient}
+
+TURNS = dict.fromkeys(KERNELS.values(), _turns)

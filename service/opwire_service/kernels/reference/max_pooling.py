@@ -129,4 +129,4 @@ KERNELS = {
     "MAX_POOLING_GRAD": _gradient,
 }
 
-TURNS = {"MAX_UNPOOLING": lambda plan: plan.inputs["InputTensor"].element_count}
+TURNS = {_unpool: lambda plan: plan.inputs["InputTensor"].element_count}

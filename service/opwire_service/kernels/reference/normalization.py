@@ -164,7 +164,4 @@ def _with_groups(plan: Plan) -> int:
     return desc.element_count + 2 * desc.element_count // prod(desc.sizes[axis] for axis in axes_of(plan))
 
 
-TURNS = {
-    **{name: _with_groups for name, kernel in KERNELS.items() if kernel is mean_variance_normalization},
-    **TURNS_OF_RESPONSES,
-}
+TURNS = {mean_variance_normalization: _with_groups, **TURNS_OF_RESPONSES}

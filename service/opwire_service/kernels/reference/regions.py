@@ -293,4 +293,4 @@ def _sampled(plan: Plan, read: int) -> int:
     return read // _TAPS if is_linear(plan.attributes) else read
 
 
-TURNS = {"ROI_ALIGN": _aligned_turns, "ROI_ALIGN1": _aligned_turns, "ROI_ALIGN_GRAD": _gradient_turns}
+TURNS = {_align: _aligned_turns, _gradient: _gradient_turns}

@@ -145,10 +145,9 @@ def hardmax(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
 
 def axes_of(plan: Plan) -> tuple[int, ...]:
     """Returns the dimensions that form a block."""
-    if plan.operator.name.endswith("1"):
-        axes: tuple[int, ...] = plan.attributes.Axes
-        return axes
-    return (plan.inputs["InputTensor"].rank - 1,)
+    last: tuple[int, ...] = (plan.inputs["InputTensor"].rank - 1,)
+    axes: tuple[int, ...] = getattr(plan.attributes, "Axes", last)
+    return axes
 
 
 def _turns(plan: Plan) -> int:
@@ -175,4 +174,4 @@ KERNELS = {
     **dict.fromkeys(("ACTIVATION_LOG_SOFTMAX", "ACTIVATION_LOG_SOFTMAX1"), _exponentials(LOG_SOFTMAX)),
 }
 
-TURNS = {name: _turns_of_hardmax if kernel is hardmax else _turns for name, kernel in KERNELS.items()}
+TURNS = {kernel: _turns_of_hardmax if kernel is hardmax else _turns for kernel in KERNELS.values()}

@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 
 OPERATORS = ("kernels", "elementwise", "families", "products")
-OTHERS = ("accuracy", "cluster", "diff", "networks", "scaling", "serving", "soak")
+OTHERS = ("accuracy", "cluster", "diff", "networks", "rates", "scaling", "serving", "soak")
 
 
 def main() -> int:

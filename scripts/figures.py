@@ -234,20 +234,6 @@ def cuda_products() -> str:
     return table(["", *heads], made)
 
 
-def cuda_rates() -> str:
-    """Returns the predicted speed of other cards: a row per family, a column per card."""
-    cards = list(rows("rates-cuda.json")[0]["cards"])
-    made = []
-    for (name,), cells in _grouped(rows("rates-cuda.json"), "group").items():
-        of_cards = ([cell["cards"][card]["ratio"] for cell in cells] for card in cards)
-        if name == "GEMM":
-            made.append([f"{cells[0]['name']}, of FLOAT32 time", *(f"{max(ratios):.2f}" for ratios in of_cards)])
-        else:
-            ratios = (f"{exp(sum(map(log, each)) / len(each)):.2f} ({min(each):.2f})" for each in of_cards)
-            made.append([f"{name}, of copy speed", *ratios])
-    return table(["", *(f">{card}" for card in cards)], made)
-
-
 def cuda_scaling() -> str:
     """Returns the throughput of several GPUs of one host."""
     made = ([row["name"], row["devices"], f"{row['rate']:,.0f}", f"{row['ratio']:.2f}"] for row in rows("scaling.json"))
@@ -384,7 +370,6 @@ REGIONS: dict[str, Callable[[], str]] = {
     "cuda-elements": cuda_elements,
     "cuda-families": cuda_families,
     "cuda-products": cuda_products,
-    "cuda-rates": cuda_rates,
     "cuda-scaling": cuda_scaling,
     "cuda-cluster": cuda_cluster,
 }

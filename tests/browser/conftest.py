@@ -30,7 +30,7 @@ def _chromium() -> str:
 
 @pytest.fixture(scope="package")
 def tabs() -> Iterator[Tabs]:
-    """Opens tabs. Closed after the last browser test, because other tests' asyncio loops cannot run beside Playwright."""
+    """Opens tabs. Closed after the last browser test, as asyncio loops of other tests cannot run beside Playwright."""
     path = _chromium()
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=_QUIET)

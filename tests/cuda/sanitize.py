@@ -40,11 +40,11 @@ CARD = Card(132)
 """The card that the sizes below were chosen for; any card with more than a few will do."""
 
 FEW_FLOAT64 = CARD._replace(float64_ratio=64)
-"""The card for which functions of elements and reductions are computed in another way."""
+"""The card for which functions of elements, reductions and convolutions are computed in another way."""
 
 
 def has_two_ways(plan: Plan) -> bool:
-    return plan.operator.formula is not None or plan.operator.name == "REDUCE"
+    return plan.operator.formula is not None or plan.operator.name in ("REDUCE", "CONVOLUTION")
 
 
 Layout = tuple[list[int], list[int], list[int] | None]

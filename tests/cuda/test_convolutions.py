@@ -21,9 +21,6 @@ from tests.support.products import FORWARD, answer, conv_fields, convolve, norma
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
-BEFORE_REMAINDERS = LEAST_CAPABILITY - 1
-"""A compute capability without the instructions."""
-
 
 @pytest.fixture(scope="module")
 def devices() -> Iterator[tuple[Device, Device]]:
@@ -32,10 +29,10 @@ def devices() -> Iterator[tuple[Device, Device]]:
         first = load("cuda")
     except DeviceUnavailable as reason:
         pytest.skip(str(reason))
-    second = CudaDevice()
-    second.card = second.card._replace(capability=BEFORE_REMAINDERS)
     if first.card.capability < LEAST_CAPABILITY:
         pytest.skip("the card does not multiply bytes")
+    second = CudaDevice()
+    first.card, second.card = (first.card._replace(float64_ratio=ratio) for ratio in (64, 2))
     yield first, second
     first.close()
     second.close()
@@ -92,7 +89,7 @@ def test_convolutions_are_rounded_once(devices, dtype):
         image, row, y, x = (chosen.randrange(size) for size in found.shape)
         pairs = zip(padded[image, :, y : y + 3, x : x + 3].ravel(), kernel[row].ravel(), strict=True)
         exact = sum((Fraction(float(a)) * Fraction(float(b)) for a, b in pairs), Fraction(float(bias[0, row, 0, 0])))
-        assert found[image, row, y, x] == oracle.rounded(exact, dtype)
+        assert found[image, row, y, x] == oracle.rounded(exact, np.dtype(dtype))
 
 
 def test_layouts_dimensions_and_activations_do_not_matter(devices):

@@ -111,10 +111,11 @@ def uses_remainders(plan: Any, card: Card) -> bool:
     return any(launch.entry == "convolve_bytes" for launch in launches(plan, card))
 
 
-def test_remainders_need_a_card_with_their_instructions():
+def test_remainders_need_a_card_with_their_instructions_and_few_float64_units():
     plan = convolution([8, 64, 56, 56], [64, 64, 3, 3])
     assert uses_remainders(plan, Card(40, 32, LEAST_CAPABILITY))
-    assert not uses_remainders(plan, Card(80, 2, 70))
+    assert not uses_remainders(plan, Card(40, 32, LEAST_CAPABILITY - 5))
+    assert not uses_remainders(plan, Card(132, 2))
 
 
 @given(
@@ -128,7 +129,7 @@ def test_remainders_need_a_card_with_their_instructions():
 def test_tiles_cover_all_images_once_within_their_memory(images, filters, channels, window, stride, direction):
     kernel = [channels, filters, *window] if direction == "BACKWARD" else [filters, channels, *window]
     plan = convolution([images, channels, 30, 31], kernel, Strides=[stride, stride], Direction=direction)
-    job = JOBS["CONVOLUTION"](plan, Card(132))
+    job = JOBS["CONVOLUTION"](plan, Card(132, 64))
     end = 2**43 + job.scratch_bytes
     covered = 0
     for launch in job.launches(MEMORY):
@@ -148,8 +149,8 @@ def test_tiles_cover_all_images_once_within_their_memory(images, filters, channe
 
 def test_images_are_split_in_bounded_tiles():
     plan = convolution([64, 256, 56, 56], [256, 256, 3, 3])
-    assert uses_remainders(plan, Card(132))
-    assert JOBS["CONVOLUTION"](plan, Card(132)).scratch_bytes < 400 * 2**20
+    assert uses_remainders(plan, Card(132, 64))
+    assert JOBS["CONVOLUTION"](plan, Card(132, 64)).scratch_bytes < 400 * 2**20
 
 
 def test_data_types_with_fewer_digits_take_fewer_moduli():

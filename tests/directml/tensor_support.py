@@ -11,7 +11,7 @@ from tests.directml.documented import OPERATORS
 from tests.support.paths import DATA
 
 FACTS: dict[str, Any] = json.loads((DATA / "support.json").read_text(encoding="utf-8")) | {
-    "operators": {name: (facts["enum_value"], facts["introduced"]) for name, facts in OPERATORS.items()}
+    "operators": {name: [facts["enum_value"], facts["introduced"]] for name, facts in OPERATORS.items()}
 }
 
 LEVELS: list[str] = list(FACTS["levels"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from opwire.operators import OPERATORS
@@ -10,7 +12,7 @@ from opwire_service.kernels.reference import KERNELS
 from tests.directml.documented import OPERATORS as DOCUMENTED
 from tests.oracles import oracle_of
 
-PLACES = {
+PLACES: dict[str, Callable[[str, str], bool]] = {
     "client/opwire/schema/{}.json": lambda name, family: name in document(family)["operators"],
     "FAMILY of client/opwire/operators/{}.py": lambda name, _: name in OPERATORS,
     "KERNELS of service/opwire_service/kernels/reference/{}.py": lambda name, _: name in KERNELS,

@@ -13,7 +13,7 @@ import pytest
 
 from opwire.tensor import Array
 from opwire_service.devices import load
-from opwire_service.devices.base import Device, DeviceUnavailable
+from opwire_service.devices.base import DeviceUnavailable
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels.cuda.products.window_remainders import LEAST_CAPABILITY
 from tests.oracles import oracle
@@ -23,12 +23,13 @@ pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
-def devices() -> Iterator[tuple[Device, Device]]:
+def devices() -> Iterator[tuple[CudaDevice, CudaDevice]]:
     """Yields a device that convolves by remainders, and one that does so in float64."""
     try:
         first = load("cuda")
     except DeviceUnavailable as reason:
         pytest.skip(str(reason))
+    assert isinstance(first, CudaDevice)
     if first.card.capability < LEAST_CAPABILITY:
         pytest.skip("the card does not multiply bytes")
     second = CudaDevice()
@@ -38,7 +39,7 @@ def devices() -> Iterator[tuple[Device, Device]]:
     second.close()
 
 
-def both(devices: tuple[Device, Device], inputs: dict[str, Array], fields: dict[str, Any]) -> Array:
+def both(devices: tuple[CudaDevice, CudaDevice], inputs: dict[str, Array], fields: dict[str, Any]) -> Array:
     """Returns the results after checking that both ways give the same bits, and each was taken."""
     plan = plan_of("CONVOLUTION", inputs, **fields)
     entries = [{program.kernels for program in device.job(plan).programs} for device in devices]
@@ -68,13 +69,14 @@ SHAPES = [
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_convolutions_of_integers_are_exact(devices, shape):
-    images, channels, size, filters, window, *steps, groups = shape
+    images, channels, size, filters, window, stride, dilation, pad, groups = shape
+    steps = stride, dilation, pad, groups
     chosen = np.random.default_rng(1)
     source = chosen.integers(-9, 10, (images, channels, size, size))
     kernel = chosen.integers(-9, 10, (filters, channels // groups, window, window))
     inputs = {"InputTensor": source.astype(np.float32), "FilterTensor": kernel.astype(np.float32)}
-    found = both(devices, inputs, fields_of(*steps, groups))
-    np.testing.assert_array_equal(found, convolve(source, kernel, *steps, groups))
+    found = both(devices, inputs, fields_of(*steps))
+    np.testing.assert_array_equal(found, convolve(source, kernel, *steps))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

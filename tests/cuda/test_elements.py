@@ -95,7 +95,13 @@ def test_ordinary_numbers_match_the_cpu(cuda, cpu, name):
     assert_like_cpu(cuda, cpu, name, {"InputTensor": abs(values) if name.endswith("LOG") else values})
 
 
-IN_PAIRS = ("ELEMENT_WISE_EXP", "ELEMENT_WISE_LOG", "ELEMENT_WISE_TANH", "ELEMENT_WISE_ERF", "ELEMENT_WISE_ASIN")
+IN_PAIRS: tuple[str, ...] = (
+    "ELEMENT_WISE_EXP",
+    "ELEMENT_WISE_LOG",
+    "ELEMENT_WISE_TANH",
+    "ELEMENT_WISE_ERF",
+    "ELEMENT_WISE_ASIN",
+)
 IN_PAIRS += ("ACTIVATION_SIGMOID", "ACTIVATION_GELU", "ACTIVATION_SOFTPLUS", "ACTIVATION_CELU", "ACTIVATION_SWISH")
 
 

@@ -54,10 +54,10 @@ def test_random_descs_are_accepted(operator):
                 whole[name] = desc.to_json()
             elif name.endswith("[0]"):
                 whole[array] = [part.to_json() for part in plan.outputs.values()]
-        found = validate({"type": operator.name, "desc": whole}, drawn.level)
-        assert found.valid
-        assert found.outputs == plan.outputs
-        lowest = found.minimum_feature_level
+        given = validate({"type": operator.name, "desc": whole}, drawn.level)
+        assert given.valid
+        assert given.outputs == plan.outputs
+        lowest = given.minimum_feature_level
         assert lowest is not None
         assert lowest <= drawn.level
         right, is_decided = lowest_level(operator.name, drawn.desc)

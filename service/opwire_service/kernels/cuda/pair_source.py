@@ -31,8 +31,10 @@ _DIVISORS = 2.0**-60
 _GROWTH = 2.0**20
 """Maximum product of the constants of a formula, or of their inverses."""
 
-_COMPARED = {"<": "is_less({0}, {1})", "<=": "is_least({0}, {1})", "==": "is_same({0}, {1})"}
-_COMPARED |= {">": "is_less({1}, {0})", ">=": "is_least({1}, {0})"}
+_COMPARED = {"<": "is_less({0}, {1})", "<=": "is_least({0}, {1})", "==": "is_same({0}, {1})"} | {
+    ">": "is_less({1}, {0})",
+    ">=": "is_least({1}, {0})",
+}
 
 _CALLED = {
     **{name: _COMPARED[sign] for name, sign in COMPARISONS.items()},

@@ -33,7 +33,7 @@ def expanded(polynomial: Stepped) -> tuple[float, ...]:
     found = [Fraction(each) for each in polynomial.first]
     for moved, added in polynomial.steps:
         shifted = [Fraction(0), Fraction(0), *(each * Fraction(moved) for each in found)]
-        found = [a + b for a, b in zip([*found, 0, 0], shifted, strict=True)]
+        found = [a + b for a, b in zip([*found, Fraction(0), Fraction(0)], shifted, strict=True)]
         found[-1] += Fraction(added)
     return tuple(map(float, found))
 

@@ -58,7 +58,8 @@ def drawn(count: int, spread: int) -> Array:
     sizes = np.exp2(
         draw.integers(-30, 30, (4000, 1)) + draw.uniform(0, 1, (4000, 1)) * draw.uniform(0, spread, (4000, count))
     )
-    return (sizes * draw.choice([-1, 1], sizes.shape)).astype(np.float32)
+    rows: Array = (sizes * draw.choice([-1, 1], sizes.shape)).astype(np.float32)
+    return rows
 
 
 @pytest.mark.parametrize("count", [4, 32])

@@ -133,7 +133,7 @@ def test_tiles_cover_all_images_once_within_their_memory(images, filters, channe
     end = 2**43 + job.scratch_bytes
     covered = 0
     for launch in job.launches(MEMORY):
-        if launch.entry != "convolve_bytes":
+        if not isinstance(launch, KernelLaunch) or launch.entry != "convolve_bytes":
             continue
         (task,) = launch.parameter
         columns, rows = int(task["columns"]), int(task["rows"])

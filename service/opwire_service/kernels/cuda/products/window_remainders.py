@@ -80,12 +80,14 @@ class Layout(NamedTuple):
     Attributes:
         pixels: the pixels of an image that windows reach, with padding.
         places: the results per image and filter.
-        padded: channels, with padding.
+        channels: the channels of a group.
+        padded: these, with padding.
         steps: steps of the depth.
     """
 
     pixels: int
     places: int
+    channels: int
     padded: int
     steps: int
 
@@ -98,8 +100,9 @@ class Layout(NamedTuple):
             (tap - 1) * abs(turn) + (place - 1) * move + 1
             for tap, place, turn, move in zip(taps, places, turns, moves, strict=True)
         )
-        padded = _up(products.depth // prod(taps), CHUNK)
-        return cls(prod(sizes), prod(places), padded, -(-padded * prod(taps) // STEP))
+        channels = products.depth // prod(taps)
+        padded = _up(channels, CHUNK)
+        return cls(prod(sizes), prod(places), channels, padded, -(-padded * prod(taps) // STEP))
 
     @property
     def groups(self) -> int:
@@ -115,7 +118,7 @@ def suits(products: Sequence[BatchedProduct], data_type: DataType, card: Card) -
 def _suits(products: BatchedProduct, data_type: DataType) -> bool:
     layout = Layout.of(products)
     count, depth = count_of(products.depth, data_type), layout.steps * STEP
-    channels = products.matrices * products.depth // prod(map(int, products.window["taps"]))
+    channels = products.matrices * layout.channels
     return (
         products.rows >= FEWEST
         and channels >= THINNEST * products.matrices

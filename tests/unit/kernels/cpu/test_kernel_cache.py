@@ -27,9 +27,10 @@ MODULES = {Path(kernel.function.py_func.__code__.co_filename).relative_to(source
 
 READERS = {
     "formulas": {"reduce"},
-    **{leaf: {leaf} for leaf in ("casting", "indexing", "products", "reduce", "regions", "resampling")},
+    **{leaf: {leaf} for leaf in ("casting", "indexing", "recurrent", "reduce", "regions", "resampling")},
     **{leaf: {leaf} for leaf in ("selecting", "sequences")},
     "pooling": {"pooling", "resampling"},
+    "products": {"products", "recurrent"},
     "max_pooling": {"max_pooling"},
     "views": {"cumulative", "indexing", "resampling", "views"},
     "argreduce": {"argreduce", "max_pooling"},

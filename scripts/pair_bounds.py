@@ -327,7 +327,7 @@ class Bounds:
         return self.exponent_added(a, -exponent)
 
     def two_to_sixteenths(self, sixteenths: Number) -> Range:
-        raise NotImplementedError
+        raise NotImplementedError("without has_sixteenths nobody asks")
 
     def split(self, x: Range) -> tuple[Range, Range]:
         low, high = map(_exponent, (x.low, x.high))
@@ -338,10 +338,10 @@ class Bounds:
         return _range(fraction, x.error * scale, U * np.maximum(*map(np.abs, fraction))), self.given(exponent, exponent)
 
     def of_odd(self, number: Number, odd: Range, even: Range) -> Range:
-        raise NotImplementedError
+        raise NotImplementedError("sines and tangents take float64")
 
     def sign_changed(self, a: Range, turns: Number) -> Range:
-        raise NotImplementedError
+        raise NotImplementedError("sines and tangents take float64")
 
 
 _FIELDS = ("low", "high", "error", "rest")

@@ -29,6 +29,21 @@ def plan_of(kind: str, inputs: dict[str, Array], **fields: Any) -> Plan:
     return check({"type": kind, "desc": {name: tensor(array) for name, array in inputs.items()} | fields})
 
 
+def convolution_of(sizes: list[int], kernel: list[int], padding: int = 0, **changes: Any) -> Plan:
+    """Returns the plan of a convolution of FLOAT32 tensors of these sizes."""
+    spatial = len(sizes) - 2
+    fields = {"Strides": 1, "Dilations": 1, "StartPadding": padding, "EndPadding": padding, "OutputPadding": 0}
+    desc = {
+        "InputTensor": {"DataType": "FLOAT32", "Sizes": sizes},
+        "FilterTensor": {"DataType": "FLOAT32", "Sizes": kernel},
+        "Mode": "CROSS_CORRELATION",
+        "Direction": "FORWARD",
+        "GroupCount": 1,
+        **{name: [value] * spatial for name, value in fields.items()},
+    }
+    return check({"type": "CONVOLUTION", "desc": {**desc, **changes}})
+
+
 def answer(device: Device, kind: str, inputs: dict[str, Array], **fields: Any) -> Array:
     plan = plan_of(kind, inputs, **fields)
     outputs = {name: desc.allocate()[1] for name, desc in plan.outputs.items()}

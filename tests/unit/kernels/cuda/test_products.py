@@ -19,6 +19,7 @@ from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.cuda.job import Card, CudaMemory, KernelLaunch, Launch, MatrixProduct
 from opwire_service.kernels.cuda.products.activation import activated_source
 from opwire_service.kernels.cuda.products.tiles import NOWHERE, BatchedProduct, ProductTiling, Scratch, Strides
+from tests.support.products import convolution_of
 
 CARD = Card(132)
 MEMORY = CudaMemory({"ATensor": 2**40, "BTensor": 2**41}, {"OutputTensor": 2**42}, 2**43, 0, 0)
@@ -128,23 +129,9 @@ def test_tiles_stay_within_their_memory(depth):
                 assert not turned or turned + 4 * count * int(task["depth"]) <= end
 
 
-def convolution(sizes: list[int], kernel: list[int], **changes: Any) -> Plan:
-    spatial = len(sizes) - 2
-    names = {"Strides": 1, "Dilations": 1, "StartPadding": 0, "EndPadding": 0, "OutputPadding": 0}
-    desc = {
-        "InputTensor": {"DataType": "FLOAT32", "Sizes": sizes},
-        "FilterTensor": {"DataType": "FLOAT32", "Sizes": kernel},
-        "Mode": "CROSS_CORRELATION",
-        "Direction": "FORWARD",
-        "GroupCount": 1,
-        **{name: [value] * spatial for name, value in names.items()},
-    }
-    return check({"type": "CONVOLUTION", "desc": {**desc, **changes}})
-
-
 def test_phases_are_not_enumerated_in_advance():
     """A transposed convolution with large strides has many phases; its memory is known without visiting each."""
-    plan = convolution([1, 1, 2, 2], [1, 1, 3000, 3000], Direction="BACKWARD", Strides=[3000, 3000])
+    plan = convolution_of([1, 1, 2, 2], [1, 1, 3000, 3000], Direction="BACKWARD", Strides=[3000, 3000])
     memory = CudaMemory({"InputTensor": 0, "FilterTensor": 2**41}, {"OutputTensor": 2**42}, 2**43, 0, 0)
     job = JOBS["CONVOLUTION"](plan, CARD)
     assert len(list(itertools.islice(job.launches(memory), 30))) == 30
@@ -152,7 +139,7 @@ def test_phases_are_not_enumerated_in_advance():
 
 
 def test_convolutions_are_unfolded_in_bounded_chunks():
-    plan = convolution([64, 256, 56, 56], [256, 256, 3, 3], StartPadding=[1, 1], EndPadding=[1, 1])
+    plan = convolution_of([64, 256, 56, 56], [256, 256, 3, 3], padding=1)
     unfolded = 8 * prod((64, 56, 56)) * 256 * 9
     assert JOBS["CONVOLUTION"](plan, CARD).scratch_bytes < 400 * 2**20 < unfolded
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opwire.check import check
 from opwire.tensor import DataType
 from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.cuda.job import Card, CudaMemory, KernelLaunch
@@ -24,6 +23,7 @@ from opwire_service.kernels.cuda.products.window_remainders import (
     count_of,
     fractions,
 )
+from tests.support.products import convolution_of
 
 MOST = DEEPEST << 14
 """The greatest sum of products of bytes."""
@@ -86,20 +86,6 @@ def test_deeper_sums_take_more_moduli():
         )
 
 
-def convolution(sizes: list[int], kernel: list[int], **changes: Any) -> Any:
-    spatial = len(sizes) - 2
-    names = {"Strides": 1, "Dilations": 1, "StartPadding": 1, "EndPadding": 1, "OutputPadding": 0}
-    desc = {
-        "InputTensor": {"DataType": "FLOAT32", "Sizes": sizes},
-        "FilterTensor": {"DataType": "FLOAT32", "Sizes": kernel},
-        "Mode": "CROSS_CORRELATION",
-        "Direction": "FORWARD",
-        "GroupCount": 1,
-        **{name: [value] * spatial for name, value in names.items()},
-    }
-    return check({"type": "CONVOLUTION", "desc": {**desc, **changes}})
-
-
 MEMORY = CudaMemory({"InputTensor": 2**40, "FilterTensor": 2**41}, {"OutputTensor": 2**42}, 2**43, 0, 0)
 
 
@@ -112,7 +98,7 @@ def uses_remainders(plan: Any, card: Card) -> bool:
 
 
 def test_remainders_need_a_card_with_their_instructions_and_few_float64_units():
-    plan = convolution([8, 64, 56, 56], [64, 64, 3, 3])
+    plan = convolution_of([8, 64, 56, 56], [64, 64, 3, 3], padding=1)
     assert uses_remainders(plan, Card(40, 32, LEAST_CAPABILITY))
     assert not uses_remainders(plan, Card(40, 32, LEAST_CAPABILITY - 5))
     assert not uses_remainders(plan, Card(132, 2))
@@ -128,7 +114,7 @@ def test_remainders_need_a_card_with_their_instructions_and_few_float64_units():
 )
 def test_tiles_cover_all_images_once_within_their_memory(images, filters, channels, window, stride, direction):
     kernel = [channels, filters, *window] if direction == "BACKWARD" else [filters, channels, *window]
-    plan = convolution([images, channels, 30, 31], kernel, Strides=[stride, stride], Direction=direction)
+    plan = convolution_of([images, channels, 30, 31], kernel, padding=1, Strides=[stride, stride], Direction=direction)
     job = JOBS["CONVOLUTION"](plan, Card(132, 64))
     end = 2**43 + job.scratch_bytes
     covered = 0
@@ -148,7 +134,7 @@ def test_tiles_cover_all_images_once_within_their_memory(images, filters, channe
 
 
 def test_images_are_split_in_bounded_tiles():
-    plan = convolution([64, 256, 56, 56], [256, 256, 3, 3])
+    plan = convolution_of([64, 256, 56, 56], [256, 256, 3, 3], padding=1)
     assert uses_remainders(plan, Card(132, 64))
     assert JOBS["CONVOLUTION"](plan, Card(132, 64)).scratch_bytes < 400 * 2**20
 

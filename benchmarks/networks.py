@@ -74,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             times = row.opwire * 1e3, row.onnxruntime * 1e3, ratios[-1]
             errors = ("-", "-") if row.errors is None else map("{:.1e}".format, row.errors)
             print(line.format(row.name, row.level.short, row.nodes, row.on_cpu, *times, *errors), flush=True)
+    if not ratios:
+        parser.error("no such network is there; tests/onnx_models/networks.py says where they are looked for")
     print(f"geometric mean of the ratios: {np.exp(np.mean(np.log(ratios))):.2f}")
 
 

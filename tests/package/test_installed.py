@@ -43,6 +43,25 @@ def test_the_distribution_has_its_metadata():
     assert metadata("opwire")["License-Expression"] == PROJECT["license"]
 
 
+IMPORT_ALL = """
+import importlib, pkgutil
+for name in ("opwire", "opwire_service"):
+    for module in pkgutil.walk_packages(importlib.import_module(name).__path__, name + "."):
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            print((error.name or "").partition(".")[0])
+"""
+OPTIONAL = {"cupy", "matplotlib", "onnx", "onnxruntime", "opentelemetry", "ray"}
+"""What is imported only where it is present."""
+
+
+def test_every_module_imports_only_what_is_installed_with_it():
+    command = [sys.executable, "-W", "error", "-c", IMPORT_ALL]
+    missing = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert set(missing.split()) <= OPTIONAL
+
+
 @pytest.mark.parametrize("package", ["opwire", "opwire_service"])
 def test_package_is_typed(package):
     assert resources.files(importlib.import_module(package)).joinpath("py.typed").is_file()

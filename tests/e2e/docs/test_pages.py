@@ -94,16 +94,22 @@ def test_python_prints_the_text_below_it(block: Block, server_url: str):
     assert printed.getvalue() == block.answer
 
 
-@pytest.mark.parametrize("block", _params("sh"))
-def test_commands_succeed_and_print_the_output_below_them(block: Block, server_url: str):
-    printed = _run(["sh", "-c", block.code.replace(f"http://{ADDRESS}", server_url)])
-    if block.answer_language == "json":
-        assert block.answer is not None
-        assert_has(json.loads(printed), json.loads(block.answer))
-    elif block.answer is not None:
-        assert printed == block.answer
-    else:
-        assert printed
+COMMANDS = {
+    page.stem: [block for block in _blocks(page) if block.language == "sh" and not block.title] for page in PAGES
+}
+
+
+@pytest.mark.parametrize("commands", [pytest.param(each, id=name) for name, each in COMMANDS.items() if each])
+def test_commands_succeed_and_print_the_output_below_them(commands: list[Block], server_url: str):
+    for block in commands:  # in one test, because some need what others above them did
+        printed = _run(["sh", "-c", block.code.replace(f"http://{ADDRESS}", server_url)])
+        if block.answer_language == "json":
+            assert block.answer is not None
+            assert_has(json.loads(printed), json.loads(block.answer))
+        elif block.answer is not None:
+            assert printed == block.answer, block.name
+        else:
+            assert printed, block.name
 
 
 def assert_has(found: object, expected: object) -> None:

@@ -93,6 +93,7 @@ class Supervisor:
         self._next_check = 0.0
         self._announced = False
         self._stopping = False
+        self._failed_to_start = False
         self._folder = Path()
         self._woken, self._wake = Pipe(duplex=False)
 
@@ -176,7 +177,7 @@ class Supervisor:
             return
         if not self._announced:
             log.error("a worker failed to start: exit code %s", worker.process.exitcode)
-            self._stopping = True
+            self._failed_to_start = self._stopping = True
             return
         self._metrics.add(WORKER_RESTARTS)
         self._failures[row] = 0 if worker.ready else self._failures[row] + 1
@@ -186,7 +187,7 @@ class Supervisor:
         log.warning("worker %d (process %s) exited with code %s; replacing it", *ended)
 
     def _drain(self) -> int:
-        """Waits for the workers to end. Returns the exit code: 1 if one had to be killed, or not all ever started."""
+        """Waits for the workers to end. Returns the exit code: 1 if one had to be killed or failed to start."""
         log.info("stopping: running requests may take up to %d s to finish", self._settings.drain_seconds)
         for listening in self._sockets:
             listening.close()
@@ -202,7 +203,7 @@ class Supervisor:
                 worker.process.kill()
                 worker.process.join()
         log.info("stopped: %s", "some requests were cut off" if killed else "all processes have ended")
-        return 1 if killed or not self._announced else 0
+        return 1 if killed or self._failed_to_start else 0
 
 
 def _run_worker(

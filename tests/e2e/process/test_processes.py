@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -22,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from opwire_service.http.api_keys import hashed
 from tests.support.http.inference import infer_request
 from tests.support.http.problems import read_problem
-from tests.support.http.processes import Served, process, until
+from tests.support.http.processes import WITHIN, Served, process, until
 from tests.support.http.sockets import connect, next_answer, read_answer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
@@ -46,8 +47,11 @@ def pair() -> Iterator[Served]:
 
 
 def workers(served: Served) -> set[int]:
+    return workers_of(served.process.pid)
+
+
+def workers_of(command: int) -> set[int]:
     """Returns the serving processes; the command's other child watches over the shared memory."""
-    command = served.process.pid
     children = Path(f"/proc/{command}/task/{command}/children").read_text().split()
     return {int(pid) for pid in children if b"spawn_main" in _command_line(pid)}
 
@@ -345,6 +349,20 @@ def test_shutdown_waits_no_longer_than_the_drain_time(count):
         assert (status, read_problem(status, headers, body)["code"]) == (503, "draining")
         assert served.finish() == 0
         assert time.monotonic() - began > 0.9
+
+
+def test_stopping_while_a_worker_starts_is_no_failure():
+    command = [sys.executable, "-m", "opwire_service", "serve", "--port", "0", *SLOW, "--workers", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as started:
+        until(lambda: len(workers_of(started.pid)) == 2)
+        late = max(workers_of(started.pid))
+        os.kill(late, signal.SIGSTOP)
+        started.terminate()
+        os.kill(late, signal.SIGCONT)
+        said = started.communicate(timeout=WITHIN)[1]
+    assert started.returncode == 0
+    assert "ready at" not in said
+    assert "all processes have ended" in said
 
 
 def test_no_worker_outlives_the_command():

@@ -20,7 +20,7 @@ from ...reference.elements import Elements
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..numbers.vectors import WIDTH
-from ..run.job import Job, KernelStep
+from ..run.job import Job, KernelStep, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
 from . import lines
@@ -55,6 +55,8 @@ class RunningJob(Job):
         sums: whether to compute sums; otherwise products.
     """
 
+    _scratch = ScratchBytes(thread=160 * TILE)
+
     def __init__(self, plan: Plan, *, sums: bool) -> None:
         desc, attributes = plan.inputs["InputTensor"], plan.attributes
         self._axis: int = attributes.Axis
@@ -72,9 +74,6 @@ class RunningJob(Job):
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return ()
-
-    def scratch_bytes(self, threads: int) -> int:
-        return 160 * TILE * threads
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
@@ -141,6 +140,9 @@ class LinesJob(Job):
         beside = None if self._is_long else _beside(others, steps[axis], moves[axis])
         kept = [loop for loop in others if loop is not beside]
         self._beside, self._others = beside, prod(loop.size for loop in kept)
+        self._states = self._others * lines.LINE_STATE
+        if self._is_long:
+            self._scratch = ScratchBytes(shared=8 * self._states)
         geometry = Lines(length=length, source_step=steps[axis], target_step=moves[axis])
         geometry.exclusive = bool(attributes.HasExclusiveSum)
         geometry.kept_loops, geometry.kept = len(kept), kept
@@ -162,7 +164,7 @@ class LinesJob(Job):
         here, there = source.ctypes.data + self._first[0], target.ctypes.data + self._first[1]
         if not self._is_long:
             return self._step(pool.threads).bind(here, there, 0, find, pool, (source, target))
-        states = np.empty(self._others * lines.LINE_STATE, np.int64)
+        states = np.empty(self._states, np.int64)
 
         def run(stop: Stop) -> None:
             for first in range(0, self._geometry.length, LONGEST):
@@ -174,9 +176,6 @@ class LinesJob(Job):
         """Returns the step of one part of all lines."""
         geometry = self._geometry.replaced(first=first, last=min(first + LONGEST, self._geometry.length))
         return KernelStep(self._kernel, geometry, self._others, COST * LONGEST)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return 8 * self._others * lines.LINE_STATE if self._is_long else super().scratch_bytes(threads)
 
     def _step(self, threads: int) -> KernelStep:
         """Returns the step that cuts parallel lines into strips for a number of threads."""

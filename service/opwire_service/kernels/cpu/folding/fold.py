@@ -16,7 +16,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...error_free import add_odd, two_sum
 from ...reference.folds import FoldedDimension, axes_of, element_at
 from ...reference.moves import view_at
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.undecided import settle
 from .boxes import clipped, lines
@@ -43,7 +43,9 @@ class FoldJob(Job):
         self._plan = plan
         self._axes = axes_of(plan, plan.outputs["OutputTensor"])
         self._data_type = plan.outputs["OutputTensor"].data_type
-        self._terms = prod(min(axis.window, axis.blocks) for axis in self._axes)
+        lines_kept = [min(axis.window, axis.blocks) for axis in self._axes]
+        self._terms = prod(lines_kept)
+        self._scratch = ScratchBytes(thread=16 * 8 * TILE + 512 * sum(lines_kept))
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
@@ -60,10 +62,6 @@ class FoldJob(Job):
             self._sum(flat, columns, image[part], ranges, stop)
 
         pool.each(piece, prod(tiles), stop)
-
-    def scratch_bytes(self, threads: int) -> int:
-        lines_kept = sum(min(axis.window, axis.blocks) for axis in self._axes)
-        return threads * (16 * 8 * TILE + 512 * lines_kept)
 
     def _blocks(self, columns: Array) -> Array:
         """Returns the columns with a dimension for each window and for each count of blocks."""

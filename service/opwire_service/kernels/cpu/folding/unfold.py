@@ -14,7 +14,7 @@ from ...reference.folds import FoldedDimension, axes_of
 from ...views.phases import constant
 from ...views.view import Copy, StridedDimension, View, copy
 from ..jit.compiler import Kernel
-from ..run.job import Job, KernelStep
+from ..run.job import Job, KernelStep, ScratchBytes
 from ..run.pool import Find, Pool
 from ..views.job import KERNELS, bind_steps, steps_of
 from .boxes import Box, is_inside, lines, whole
@@ -28,6 +28,8 @@ RECORD_BYTES = 1 << 10
 
 class UnfoldJob(Job):
     """Makes the copies of a plan, in batches."""
+
+    _scratch = ScratchBytes(shared=BATCH * RECORD_BYTES)
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -47,9 +49,6 @@ class UnfoldJob(Job):
             if stop():
                 raise Stopped
             bind_steps(steps, tensors, find, pool)(stop)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return BATCH * RECORD_BYTES
 
     def _batches(self) -> Iterator[list[KernelStep]]:
         copies = _copies(self._plan)

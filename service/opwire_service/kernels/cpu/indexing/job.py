@@ -12,7 +12,7 @@ from ....execution import Arrays, Bound, Stop
 from ...picking import Component, Point
 from ..jit.compiler import Kernel
 from ..jit.element import INT8
-from ..run.job import Job, KernelStep
+from ..run.job import Job, KernelStep, ScratchBytes
 from ..run.pool import Find, Pool
 from ..views.job import bind_steps, each
 from . import geometry as g
@@ -86,6 +86,8 @@ class IndexJob(Job):
         copies: steps to run first, on the plan's tensors in order.
     """
 
+    _scratch = ScratchBytes()
+
     def __init__(self, step: KernelStep, choose: Choose, copies: Sequence[KernelStep] = ()) -> None:
         self._step = step
         self._choose = choose
@@ -109,9 +111,6 @@ class IndexJob(Job):
             return run_long
         moved = bind_steps((self._step,), chosen, find, pool)
         return partial(each, (*copied, moved)) if copied else moved
-
-    def scratch_bytes(self, threads: int) -> int:
-        return 0
 
     @property
     def _is_long(self) -> bool:

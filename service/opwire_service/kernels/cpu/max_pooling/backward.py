@@ -14,7 +14,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...windows import dimensions_of
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32, INT64
-from ..run.job import PIECE, Job, KernelStep
+from ..run.job import PIECE, Job, KernelStep, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.windows import encode
 from . import gradient, unpooling
@@ -107,6 +107,8 @@ def _max_pooling(plan: Plan) -> Plan:
 class UnpoolingJob(Job):
     """Unpools planes in parallel, unless an index points into another element's plane, or there are not as many."""
 
+    _scratch = ScratchBytes(shared=64 * PIECE)
+
     def __init__(self, plan: Plan) -> None:
         source, indices = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"]
         target = plan.outputs["OutputTensor"]
@@ -114,6 +116,7 @@ class UnpoolingJob(Job):
         self._units = prod(target.sizes[:2])
         self._by_plane = source.sizes[:2] == target.sizes[:2]
         self._plane_visits = source.element_count // self._units * 2 + prod(target.sizes[2:])
+        self._visits = self._units * self._plane_visits
         channels, rows, columns = source.sizes[1:]
         height, width = target.sizes[2:]
         self._geometry = unpooling.Unpooling(
@@ -133,11 +136,6 @@ class UnpoolingJob(Job):
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._kernel,)
 
-    @property
-    def visits(self) -> int:
-        """See ``Job.visits``."""
-        return self._units * self._plane_visits
-
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, indices, target = inputs["InputTensor"], inputs["IndicesTensor"], outputs["OutputTensor"]
         foreign = np.ones(1, np.int64)
@@ -149,9 +147,6 @@ class UnpoolingJob(Job):
             step.bind(source.ctypes.data, target.ctypes.data, 0, find, pool, kept)(stop)
         if foreign[0]:
             _unpool_in_order(source, indices, target, pool, stop)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return 64 * PIECE
 
 
 def _unpool_in_order(source: Array, indices: Array, target: Array, pool: Pool, stop: Stop) -> None:

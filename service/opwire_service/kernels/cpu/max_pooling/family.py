@@ -19,7 +19,7 @@ from ..argreduce.geometry import Search
 from ..argreduce.ranks import inversion, rank_size
 from ..jit.compiler import Kernel
 from ..jit.element import INT64
-from ..run.job import Job, KernelStep
+from ..run.job import Job, KernelStep, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiling import ROW_SEGMENT, cut
 from ..run.window_tiles import WindowTilesJob
@@ -97,6 +97,8 @@ class WindowsJob(Job):
         self._element = ELEMENTS[self._source.data_type]
         self._item_size = self._source.data_type.bits // 8
         self._visits = plan.work // LANES + REDUCTION * plan.outputs["OutputTensor"].element_count
+        elements = prod(min(dimension.window, dimension.size) for dimension in self._dimensions)
+        self._scratch = ScratchBytes(shared=16 * -(-elements // ROW_SEGMENT))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -116,10 +118,6 @@ class WindowsJob(Job):
             if indices is not None:
                 steps = packed_strides(source.shape)
                 indices[place] = sum(i * step for i, step in zip(winner, steps, strict=True))
-
-    def scratch_bytes(self, threads: int) -> int:
-        elements = prod(min(dimension.window, dimension.size) for dimension in self._dimensions)
-        return 16 * -(-elements // ROW_SEGMENT)
 
     def _winner(self, ranges: list[range], source: int, find: Find, pool: Pool, stop: Stop) -> int:
         """Returns the row-major position of the winner among the elements of a window."""

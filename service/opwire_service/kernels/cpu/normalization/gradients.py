@@ -14,7 +14,7 @@ from ...exact import FORMATS
 from ...reference.batch_gradients import Group, by_statistics_of_the_batch, summed
 from ...reference.reals import Real, add, divide, real, root, rounded
 from ..run.arranged import Arrangement, part_of
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from ..run.undecided import by_row
@@ -44,12 +44,10 @@ class GradientsJob(Job):
         self._of = FORMATS[desc.data_type]
         tiles = self._layout.tiles
         roundings = 64 if self._layout.neighbors or not tiles.whole else min(tiles.length, TILE) + 64
+        sums = 0 if tiles.whole else 16 * _SUMS * tiles.count
+        self._scratch = ScratchBytes(thread=192 * TILE, shared=(4 << 20) + sums, units=tiles.count)
         # Results smaller than this share of their terms are too inaccurate.
         self._limit = roundings * 2.0**-53 * 2.0 ** (self._of.fraction_bits + 2)
-
-    def scratch_bytes(self, threads: int) -> int:
-        tiles = self._layout.tiles
-        return (4 << 20) + 192 * TILE * min(threads, tiles.count) + 16 * _SUMS * tiles.count * (not tiles.whole)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         order, tiles = self._layout.order, self._layout.tiles

@@ -43,6 +43,8 @@ class LengthsJob(Job):
         self._squared = plan.attributes.P == 2
         self._epsilon = plan.attributes.Epsilon + 0.0  # removes the sign of zero
         self._of = FORMATS[plan.inputs["InputTensor"].data_type]
+        if self._epsilon < 0:  # divisors may all be computed exactly
+            self._visits = plan.work + EXACT_VISITS * self._layout.tiles.rows
 
     @cached_property
     def _lines(self) -> Lines | None:
@@ -51,13 +53,6 @@ class LengthsJob(Job):
         plan, kind = self._plan, affine.SQUARES if self._squared else affine.MAGNITUDES
         tensors, ones = (plan.inputs["InputTensor"], plan.outputs["OutputTensor"]), [(1,) * len(self._layout.order)] * 5
         return lines_of(self._layout, *tensors, ones, kind=kind, epsilon=self._epsilon)
-
-    @property
-    def visits(self) -> int:
-        """See ``Job.visits``; divisors that a negative Epsilon may cancel may all be computed exactly."""
-        source = self._plan.inputs["InputTensor"]
-        rows = source.element_count // source.sizes[self._plan.attributes.Axis]
-        return self._plan.work + (EXACT_VISITS * rows if self._epsilon < 0 else 0)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -13,7 +13,7 @@ from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
 from ...reference.local_response import Gradient, response_of
 from ..run.blocks import Blocks
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from ..run.tiles import TILE
@@ -47,6 +47,8 @@ class ResponseJob(Job):
         is_plain: whether it is accurate enough; terms may cancel if Alpha or Bias is negative.
     """
 
+    _scratch = ScratchBytes(thread=72 * 8 * TILE, shared=4 << 20)
+
     def __init__(self, plan: Plan) -> None:
         self._plan, a = plan, plan.attributes
         self._is_gradient = plan.operator.name.endswith("GRAD")
@@ -67,9 +69,6 @@ class ResponseJob(Job):
         self._of = FORMATS[plan.inputs["InputTensor"].data_type]
         # Results smaller than this share of their terms are too inaccurate.
         self._limit = 2.0 ** (self._of.fraction_bits + 2 - 44)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return (4 << 20) + 72 * 8 * TILE * threads
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         target = outputs["OutputGradientTensor" if self._is_gradient else "OutputTensor"]

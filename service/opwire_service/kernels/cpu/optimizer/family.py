@@ -16,7 +16,7 @@ from ...exact import FORMATS
 from ...reference.optimizer import NAMES, OptimizerStep
 from ..jit.compiler import Kernel
 from ..run.arranged import Arrangement
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 
@@ -28,12 +28,10 @@ class AdamJob(Job):
 
     def __init__(self, plan: Plan) -> None:
         self._layout = Arrangement.of(plan.inputs["InputParametersTensor"])
+        self._scratch = ScratchBytes(thread=256 * TILE, units=self._layout.tiles.count)
         self._attributes = plan.attributes
         # Results smaller than this share of their terms may be off by more than half an ULP.
         self._share = 32 * 2.0**-53 * 2.0 ** (FORMATS[plan.inputs["GradientTensor"].data_type].fraction_bits + 2)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return 256 * TILE * min(threads, self._layout.tiles.count)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         order, tiles = self._layout.order, self._layout.tiles

@@ -18,7 +18,7 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...windows import dimensions_of
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 
@@ -48,6 +48,7 @@ class PowersJob(Job):
         self._parts = -(-channels // self._channels)
         self._units = -(-images // self._images) * self._parts
         calls = self._units * prod(each.window for each in self._dimensions)
+        self._scratch = ScratchBytes(thread=64 * self._images * self._channels * prod(plane), shared=1 << 18)
         self._visits = POWER_VISITS * plan.work + CALL_VISITS * calls
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
@@ -84,9 +85,6 @@ class PowersJob(Job):
                 raise Stopped
             outputs, elements = ((slice(None), slice(None), *(tap[i] for tap in taps)) for i in range(2))
             yield outputs, np.abs(planes[elements].astype(np.float64))
-
-    def scratch_bytes(self, threads: int) -> int:
-        return threads * 64 * self._images * self._channels * prod(self._sizes[2:]) + (1 << 18)
 
 
 def _slices(dimension: Dimension, outputs: int) -> Iterator[tuple[slice, slice]]:

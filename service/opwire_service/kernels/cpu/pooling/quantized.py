@@ -19,7 +19,7 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...windows import dimensions_of
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 
@@ -54,6 +54,7 @@ class QuantizedJob(Job):
                 tile[axis] = -(-tile[axis] // 2)
         self._tile = tuple(tile)
         self._planes = max(1, min(self._channels, _TILE // self._needed(tile))) if tile == sizes else 1
+        self._scratch = ScratchBytes(thread=240 * max(self._planes * self._needed(tile), _TILE))
         pieces = (-(-size // part) for size, part in zip(sizes, tile, strict=True))
         self._counts = (self._images, -(-self._channels // self._planes), *pieces)
 
@@ -119,9 +120,6 @@ class QuantizedJob(Job):
         elements: Array = reduce(np.multiply, counts)
         whole = np.array(float(prod(each.window for each in self._dimensions)))
         return total.astype(np.float64), elements, whole if self._plan.attributes.IncludePadding else elements
-
-    def scratch_bytes(self, threads: int) -> int:
-        return threads * 240 * max(self._planes * self._needed(list(self._tile)), _TILE)
 
 
 def _by_channel(given: Array | None, channels: int, rank: int) -> Array:

@@ -12,7 +12,7 @@ from opwire.tensor import Array
 
 from ....execution import Arrays, Stop, Stopped
 from ...reference.attention import Attention, Cache, lowest_rank
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from . import blas
 
@@ -39,9 +39,7 @@ class AttentionJob(Job):
         heads = getattr(plan.attributes, "HeadCount", 0) or plan.attributes.QueryHeadCount
         self._size = hidden // heads
         self._rows = max(1, min(QUERIES, PIECE // self._size))
-
-    def scratch_bytes(self, threads: int) -> int:
-        return threads * 8 * (12 * PIECE + 4 * self._rows * self._size)
+        self._scratch = ScratchBytes(thread=8 * (12 * PIECE + 4 * self._rows * self._size))
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         blas.single_threaded()

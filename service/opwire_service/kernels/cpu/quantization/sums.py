@@ -10,7 +10,7 @@ from opwire.tensor import Array, DataType
 from ....execution import Arrays, Stop
 from ...error_free import two_sum
 from ..run.arranged import Arrangement
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE
 
@@ -30,9 +30,8 @@ class SumsJob(Job):
         self._limits = plan.outputs["OutputTensor"].data_type.limits
         self._layout = Arrangement.of(desc)
         self._many = desc.element_count >= MANY
-
-    def scratch_bytes(self, threads: int) -> int:
-        return 96 * TILE * min(threads, self._layout.tiles.count) + (12 << 20) * self._many
+        table = (12 << 20) * self._many
+        self._scratch = ScratchBytes(thread=96 * TILE, shared=table, units=self._layout.tiles.count)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         order, tiles = self._layout.order, self._layout.tiles

@@ -13,7 +13,7 @@ from ....execution import Arrays, Stop
 from ...reference.random import COUNTER, WORD, state_words
 from ..jit.compiler import Kernel
 from ..jit.element import INT64
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
 from .philox import blocks
@@ -34,13 +34,11 @@ class RandomJob(Job):
         self._sizes = desc.sizes
         self._count = desc.element_count
         self._tiles = Tiles(desc.sizes, packed_strides(desc.sizes))
+        self._scratch = ScratchBytes(thread=8 * TILE, units=self._tiles.count)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return KERNELS
-
-    def scratch_bytes(self, threads: int) -> int:
-        return 8 * TILE * min(threads, self._tiles.count)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         *words, k0, k1 = inputs["InputStateTensor"].reshape(-1).tolist()

@@ -18,7 +18,7 @@ from ..jit.element import FLOAT32, HALF
 from ..resampling import rows
 from ..resampling.boxes import CAPACITY, TILE, BoxDimension, OutputBox, settle_places
 from ..resampling.tables import WeightTable
-from ..run.job import Job, KernelStep
+from ..run.job import Job, KernelStep, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import pooling
@@ -48,16 +48,14 @@ class RoiPoolingJob(Job):
         self._plan = plan
         self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         self._kernel = Kernel(pooling.bins, FLOATS[self._source.data_type])
-        most = max(self._target.sizes[2:])
-        self._at_once = max(1, min(AT_ONCE, BINS // most))
+        bins = self._target.sizes[2:]
+        self._at_once = max(1, min(AT_ONCE, BINS // max(bins)))
+        self._scratch = ScratchBytes(shared=64 * self._at_once * (2 + sum(bins)))
+        self._visits = plan.work + BIN_VISITS * self._target.element_count + REGION_VISITS * self._target.sizes[0]
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._kernel,)
-
-    @property
-    def visits(self) -> int:
-        return self._plan.work + BIN_VISITS * self._target.element_count + REGION_VISITS * self._target.sizes[0]
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
@@ -93,9 +91,6 @@ class RoiPoolingJob(Job):
         rows, columns = bins_of(top, bottom, down, sizes[2]), bins_of(left, right, across, sizes[3])
         return np.ascontiguousarray(images), rows, columns
 
-    def scratch_bytes(self, threads: int) -> int:
-        return 64 * (self._at_once * (2 + sum(self._target.sizes[2:])))
-
 
 class AlignJob(Job):
     """Computes averages of samples as weighted sums of the elements they read."""
@@ -104,6 +99,10 @@ class AlignJob(Job):
         self._plan = plan
         self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         self._kernel = Kernel(rows.weighted, FLOATS[self._source.data_type])
+        regions, _, *bins = self._target.sizes
+        samples = min(regions, AT_ONCE) * max(bins) * plan.attributes.MaximumSamplesPerOutput
+        tables = 400 * min(SAMPLES, samples) + 32 * self._source.sizes[1] + 8 * CAPACITY
+        self._scratch = ScratchBytes(thread=8 * (self._source.sizes[3] + 5 * TILE), shared=tables)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -157,12 +156,6 @@ class AlignJob(Job):
             regions=True,
         )
         return box if box.visits <= VISITS else None
-
-    def scratch_bytes(self, threads: int) -> int:
-        regions, _, *bins = self._target.sizes
-        samples = min(regions, AT_ONCE) * max(bins) * self._plan.attributes.MaximumSamplesPerOutput
-        tables = 400 * min(SAMPLES, samples) + 32 * self._source.sizes[1] + 8 * CAPACITY
-        return tables + threads * 8 * (self._source.sizes[3] + 5 * TILE)
 
 
 def prepare(plan: Plan) -> Job:

@@ -17,7 +17,7 @@ from ...reference.resampling import gathered, interpolated
 from ...sampling import ResampledAxis, is_linear, resampled_axes
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF, INT8, INT16, INT32
-from ..run.job import Job, KernelStep
+from ..run.job import Job, KernelStep, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.reference import ReferenceJob
 from . import rows
@@ -79,6 +79,7 @@ class NearestJob(Job):
         self._axes = resampled_axes(plan, self._source.sizes, self._target.sizes)
         self._kernel = Kernel(rows.nearest, MOVED[self._source.data_type.bits])
         self._only: OutputBox | None = None
+        self._scratch = ScratchBytes(thread=8 * TILE, shared=table_bytes(plan, self._source.sizes, self._target.sizes))
         self._visits = plan.work + MOVED_LINE_VISITS * prod(self._target.sizes[:-1])
 
     @property
@@ -122,9 +123,6 @@ class NearestJob(Job):
         box.geometry.twice = bool((across == across[0] + np.arange(across.size) // 2).all())
         return box
 
-    def scratch_bytes(self, threads: int) -> int:
-        return table_bytes(self._plan, self._source.sizes, self._target.sizes) + threads * 8 * TILE
-
 
 class WeightedJob(Job):
     """Computes weighted sums; outputs that float64 leaves undecided are settled."""
@@ -136,6 +134,10 @@ class WeightedJob(Job):
         self._kernel = Kernel(rows.weighted, FLOATS[self._source.data_type])
         self._only: OutputBox | None = None
         self._otherwise = ReferenceJob(plan)
+        converted = 0 if self._source.data_type.is_float else 2 * self._source.element_count
+        tables = table_bytes(plan, self._source.sizes, self._target.sizes, backward=backward)
+        line = min(LONGEST, self._source.sizes[-1]) + 4 * TILE
+        self._scratch = ScratchBytes(thread=8 * line, shared=tables + 8 * CAPACITY + converted)
         self._visits = plan.work + LINE_VISITS * prod(self._target.sizes[:-1])
 
     @property
@@ -214,12 +216,6 @@ class WeightedJob(Job):
             integers = int(limits.min), int(limits.max)
         box = OutputBox(axes, integers)
         return box if box.line <= LONGEST and box.visits <= 1 << 24 else None
-
-    def scratch_bytes(self, threads: int) -> int:
-        converted = 0 if self._source.data_type.is_float else 2 * self._source.element_count
-        line = min(LONGEST, self._source.sizes[-1]) + 4 * TILE
-        tables = table_bytes(self._plan, self._source.sizes, self._target.sizes, backward=self._backward)
-        return tables + 8 * CAPACITY + converted + threads * 8 * line
 
 
 def _halves(source: Array, pool: Pool, stop: Stop) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,23 @@ THREAD_BYTES = 1 << 19
 """Maximum scratch memory of a kernel per thread for tiles of columns, in bytes, whatever the plan."""
 
 
+class ScratchBytes(NamedTuple):
+    """Maximum memory of a run besides inputs and outputs, in bytes.
+
+    Attributes:
+        thread: memory of each thread that works.
+        shared: memory of the run as a whole.
+        units: number of units of work, and so of threads that may work at once.
+    """
+
+    thread: int = 0
+    shared: int = 0
+    units: int = sys.maxsize
+
+    def on(self, threads: int) -> int:
+        return self.shared + min(threads, self.units) * self.thread
+
+
 class Job:
     """Computes a plan: defines ``run``, or ``bind`` if runs on the same arrays can share work.
 
@@ -35,6 +53,7 @@ class Job:
     """
 
     _visits = 0
+    _scratch = ScratchBytes(thread=THREAD_BYTES)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -63,7 +82,7 @@ class Job:
 
     def scratch_bytes(self, threads: int) -> int:
         """Returns the maximum memory of a run, in bytes, on this many threads, besides inputs and outputs."""
-        return threads * THREAD_BYTES
+        return self._scratch.on(threads)
 
 
 Kept = Sequence[object]
@@ -167,6 +186,7 @@ class ArrayJob(Job):
     """
 
     apply: Callable[[Array, Array], object]
+    _scratch = ScratchBytes()
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -192,6 +212,3 @@ class ArrayJob(Job):
             self.apply(source[part], target[part])
 
         return partial(pool.each, piece, prod(slices))
-
-    def scratch_bytes(self, threads: int) -> int:
-        return 0

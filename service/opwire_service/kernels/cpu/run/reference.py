@@ -8,7 +8,7 @@ from opwire.check import Plan
 
 from ....execution import Arrays, Stop
 from ...reference import KERNELS
-from .job import Job
+from .job import Job, ScratchBytes
 from .pool import Find, Pool
 
 
@@ -17,6 +17,7 @@ class ReferenceJob(Job):
     """A plan for which no compiled kernel exists or pays off."""
 
     plan: Plan
+    _scratch = ScratchBytes()  # the device accounts for the memory of exact arithmetic in every plan
 
     @property
     def method(self) -> str:
@@ -25,7 +26,3 @@ class ReferenceJob(Job):
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         KERNELS[self.plan.operator.name](self.plan, inputs, outputs, stop)
-
-    def scratch_bytes(self, threads: int) -> int:
-        """Returns 0: the device accounts for the memory of exact arithmetic in every plan."""
-        return 0

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....execution import Arrays, Bound
 from ..jit.compiler import Kernel
-from .job import Job, KernelStep
+from .job import Job, KernelStep, ScratchBytes
 from .pool import Find, Pool
 
 _SMALL = 1 << 13
@@ -34,7 +34,8 @@ class WindowTilesJob(Job):
         place: int = 8,
     ) -> None:
         self._step = step
-        self._memory = _SMALL if room is None else place * room.py_func(step.geometry)
+        memory = _SMALL if room is None else place * room.py_func(step.geometry)
+        self._scratch = ScratchBytes(thread=memory, units=step.units)
         self._visits = visits
         self._source = source
         self._target = target
@@ -49,6 +50,3 @@ class WindowTilesJob(Job):
         positions = 0 if indices is None else indices.ctypes.data
         kept = source, values, indices
         return self._step.bind(source.ctypes.data, values.ctypes.data, positions, find, pool, kept)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return min(threads, self._step.units) * self._memory

@@ -10,7 +10,7 @@ from opwire.check import Plan
 from opwire.tensor import Array
 
 from ....execution import Arrays, Stop
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 
 TILE = 1 << 15
@@ -23,6 +23,7 @@ class NonzeroJob(Job):
     def __init__(self, plan: Plan) -> None:
         self._sizes = plan.inputs["InputTensor"].sizes
         self._tiles = -(-plan.inputs["InputTensor"].element_count // TILE)
+        self._scratch = ScratchBytes(thread=32 * TILE, shared=8 * (self._tiles + 1))
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, rows = inputs["InputTensor"], outputs["OutputCoordinatesTensor"]
@@ -48,9 +49,6 @@ class NonzeroJob(Job):
 
         pool.run(clear, -(-unused.shape[0] // tile), 8, stop)
         outputs["OutputCountTensor"][...] = ends[-1]
-
-    def scratch_bytes(self, threads: int) -> int:
-        return 8 * (self._tiles + 1) + threads * 32 * TILE
 
     def _write(self, found: Array, start: int, rows: Array) -> None:
         """Writes the coordinates of elements found in a tile."""

@@ -17,7 +17,7 @@ from ....execution import Arrays, Bound, Stop, Stopped
 from ..jit.compiler import Kernel
 from ..jit.element import INT8, INT16, INT32, INT64
 from ..run.blocks import Blocks
-from ..run.job import Job, KernelStep
+from ..run.job import Job, KernelStep, ScratchBytes
 from ..run.pool import Find, Pool
 from ..views.packing import Packing
 from . import best
@@ -52,9 +52,13 @@ class RowsJob(Job):
         source, attributes = plan.inputs["InputTensor"], plan.attributes
         self._axis, self._count = attributes.Axis, attributes.K
         self._length, self._item = source.sizes[self._axis], source.data_type.bits // 8
-        self._elements = source.element_count
         self._kernel = CHOSEN[self._item]
         self._is_few = self._count <= best.FEW
+        self._scratch = ScratchBytes(thread=32 * max(TILE, self._length))
+        elements = source.element_count
+        self._visits = SORTED_VISITS * elements * self._length.bit_length()
+        if self._is_few:
+            self._visits = elements + elements // self._length * (SEQUENCE_VISITS + KEPT_VISITS * self._count)
         greatest = getattr(attributes, "AxisDirection", AxisDirection.DECREASING) == AxisDirection.DECREASING
         self._keys = _keys(source.data_type, greatest=greatest)
         order = [*(i for i in range(source.rank) if i != self._axis), self._axis]
@@ -69,15 +73,6 @@ class RowsJob(Job):
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (self._kernel, *self._packing.kernels)
-
-    @property
-    def visits(self) -> int:
-        if self._is_few:
-            return self._elements + self._elements // self._length * (SEQUENCE_VISITS + KEPT_VISITS * self._count)
-        return SORTED_VISITS * self._elements * self._length.bit_length()
-
-    def scratch_bytes(self, threads: int) -> int:
-        return threads * 32 * max(TILE, self._length)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         tensors = inputs["InputTensor"], outputs["OutputValueTensor"], outputs["OutputIndexTensor"]

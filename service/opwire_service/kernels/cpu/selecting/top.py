@@ -13,7 +13,7 @@ from ...layout import coordinates
 from ..jit.compiler import Kernel
 from ..jit.element import INT64
 from ..run.blocks import Blocks
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from .best import FEW, KeyRows, best
 from .entries import Entries, cuts, joined
@@ -45,16 +45,16 @@ class TopJob(Job):
         source = plan.inputs["InputTensor"]
         self._axis, self._count = plan.attributes.Axis, plan.attributes.K
         self._length = source.sizes[self._axis]
-        self._elements = source.element_count
+        self._visits = SORTED_VISITS * source.element_count * self._length.bit_length()
+        kept = -(-self._length // CHUNK) * min(self._count, CHUNK)
+        self._scratch = ScratchBytes(thread=3 * ENTRY * CHUNK, shared=16 * kept)
+        if self._length <= CHUNK:
+            self._scratch = ScratchBytes(thread=ENTRY * max(TILE, self._length))
         self._order = Order(source.data_type, direction == AxisDirection.DECREASING)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         return (BEST,) if self._count <= FEW else ()
-
-    @property
-    def visits(self) -> int:
-        return SORTED_VISITS * self._elements * self._length.bit_length()
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         tensors = inputs["InputTensor"], outputs["OutputValueTensor"], outputs["OutputIndexTensor"]
@@ -64,12 +64,6 @@ class TopJob(Job):
             return
         for place in coordinates(source.shape[:-1]):
             self._run_long((source[place], values[place], indices[place]), find, pool, stop)
-
-    def scratch_bytes(self, threads: int) -> int:
-        if self._length <= CHUNK:
-            return threads * ENTRY * max(TILE, self._length)
-        kept = -(-self._length // CHUNK) * min(self._count, CHUNK)
-        return 16 * kept + threads * 3 * ENTRY * CHUNK
 
     def _run_short(self, tensors: Tensors, find: Find, pool: Pool, stop: Stop) -> None:
         source, values, indices = tensors

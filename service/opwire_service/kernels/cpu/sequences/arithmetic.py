@@ -12,7 +12,7 @@ from opwire.tensor import Array, DataType
 
 from ....execution import Arrays, Stop
 from ...error_free import add_odd, two_sum
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 
 TILE = 1 << 14
@@ -21,6 +21,8 @@ TILE = 1 << 14
 
 class SequenceJob(Job):
     """Computes a sequence tile by tile."""
+
+    _scratch = ScratchBytes(thread=64 * TILE, shared=8 * TILE)
 
     def __init__(self, plan: Plan) -> None:
         self._desc = plan.outputs["OutputTensor"]
@@ -39,9 +41,6 @@ class SequenceJob(Job):
                 target.flat[part] = terms
 
         pool.each(piece, -(-target.size // TILE), stop, 8)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return (1 + 8 * threads) * 8 * TILE
 
 
 class _Integers:

@@ -11,7 +11,7 @@ from ....execution import Arrays, Stop
 from ..jit.compiler import Kernel
 from ..jit.element import FLOAT32, HALF
 from ..run.blocks import Blocks
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from .scaling import Scaling, scale
 
@@ -23,6 +23,8 @@ SCALE = {DataType.FLOAT16: Kernel(scale, HALF), DataType.FLOAT32: Kernel(scale, 
 
 class PictureJob(Job):
     """Scales blocks of images, channel by channel."""
+
+    _scratch = ScratchBytes(thread=8 * BLOCK)
 
     def __init__(self, plan: Plan) -> None:
         data_type = plan.outputs["OutputTensor"].data_type
@@ -44,9 +46,6 @@ class PictureJob(Job):
             self._scale(source[part], target[part], self._geometries[channel], find)
 
         pool.each(piece, source.shape[0] * blocks.number, stop)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return threads * 8 * BLOCK
 
     def _scale(self, source: Array, target: Array, geometry: Scaling, find: Find) -> None:
         numbers = np.ascontiguousarray(source)

@@ -15,7 +15,7 @@ from ...reference.softmax import LOG_SOFTMAX, SOFTMAX, axes_of
 from ..jit.compiler import Kernel
 from ..numbers.certain import undecided
 from ..run.arranged import Arrangement
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from ..run.undecided import by_row
@@ -58,13 +58,11 @@ class SoftmaxJob(Job):
         error = _ERROR + roundings * 2.0**-53
         self._error = 4 * error if logarithm else error
         elements = plan.outputs["OutputTensor"].element_count
+        of_long_rows = 0 if tiles.whole else 32 * (tiles.count + tiles.rows)
+        self._scratch = ScratchBytes(thread=64 * TILE, shared=of_long_rows, units=tiles.count)
         # The longer a row, the more likely it must be summed in extended precision.
         again = 0 if tiles.whole else WIDE_VISITS * elements * min(tiles.length, LONG) // LONG
         self._visits = elements + ROW_VISITS * tiles.rows + again
-
-    def scratch_bytes(self, threads: int) -> int:
-        tiles = self._layout.tiles
-        return 64 * TILE * min(threads, tiles.count) + (32 * (tiles.count + tiles.rows) if not tiles.whole else 0)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         order = self._layout.order

@@ -9,7 +9,7 @@ from opwire.tensor import Array, packed_strides
 
 from ....execution import Arrays, Stop
 from ...reference.softmax import axes_of
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Tiles
 
@@ -23,7 +23,10 @@ class HardmaxJob(Job):
     def __init__(self, plan: Plan) -> None:
         sizes = plan.inputs["InputTensor"].sizes
         self._axes = axes_of(plan)
-        self._tiles = Tiles(sizes, packed_strides(sizes), self._axes)
+        self._tiles = tiles = Tiles(sizes, packed_strides(sizes), self._axes)
+        of_long_rows = 0 if tiles.whole else 32 * tiles.count
+        self._scratch = ScratchBytes(thread=24 * TILE, shared=of_long_rows, units=tiles.count)
+        self._visits = tiles.rows * (tiles.length + ROW_VISITS)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target, tiles = inputs["InputTensor"], outputs["OutputTensor"], self._tiles
@@ -40,13 +43,6 @@ class HardmaxJob(Job):
             into[...] = marks.reshape(into.shape)
 
         pool.each(rows, tiles.count, stop)
-
-    @property
-    def visits(self) -> int:
-        return self._tiles.rows * (self._tiles.length + ROW_VISITS)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return 24 * TILE * min(threads, self._tiles.count) + 32 * self._tiles.count * (not self._tiles.whole)
 
     def _last(self, view: Array) -> Array:
         """Returns a view with the block's axes last."""

@@ -13,7 +13,7 @@ from ....execution import Arrays, Bound, Stop
 from ...views.view import Copy, Phases
 from ..jit.compiler import Kernel
 from ..jit.element import INT8, INT16, INT32, INT64
-from ..run.job import Job, KernelStep
+from ..run.job import Job, KernelStep, ScratchBytes
 from ..run.pool import Find, Pool
 from . import copies as kernels
 from .geometry import RUNS, CopyForm, copy_form, encode
@@ -51,6 +51,7 @@ class CopyJob(Job):
     def __init__(self, item: int, phases: Phases, constants: Array | None = None) -> None:
         self._steps = [step for copies in phases for step in steps_of(copies, item)]
         self._constants = constants
+        self._scratch = ScratchBytes(shared=sum(step.geometry.itemsize * len(step.geometry) for step in self._steps))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -61,9 +62,6 @@ class CopyJob(Job):
         if self._constants is not None:
             tensors.append(self._constants)
         return bind_steps(self._steps, tensors, find, pool)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return sum(step.geometry.itemsize * len(step.geometry) for step in self._steps)
 
 
 def bind_steps(steps: Sequence[KernelStep], tensors: Sequence[Array], find: Find, pool: Pool) -> Bound:

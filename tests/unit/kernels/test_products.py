@@ -72,6 +72,37 @@ def test_products_of_every_shape_are_correct(device, rows, depth, columns):
     assert_rounded(gemm(device, a, b), a, b)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("depth", "columns"), [(1500, 4200), (5000, 30), (7, 300), (1, 40)])
+def test_a_row_times_contiguous_columns_is_correctly_rounded(device, depth, columns, dtype):
+    a, b, c = (
+        normal(1, depth, dtype=dtype),
+        normal(columns, depth, dtype=dtype, seed=1),
+        normal(1, columns, dtype=dtype),
+    )
+    assert_rounded(gemm(device, a, b, c, TransB="TRANSPOSE"), a, b.T, 1, 1, c)
+    turned = gemm(device, b, np.ascontiguousarray(a.T), c.T)
+    assert_rounded(turned, b, a.T, 1, 1, c.T)
+
+
+def test_rows_that_cancel_are_summed_exactly(device):
+    a, b = cancelling(0, 70, 90)
+    right = np.ascontiguousarray(b.T)
+    for row in range(0, 70, 9):
+        assert_rounded(gemm(device, a[row : row + 1], right, TransB="TRANSPOSE"), a[row : row + 1], b)
+
+
+def test_rows_of_a_batch_match_their_matrices(device):
+    a, b = normal(2, 30, 1, 50), normal(2, 30, 20, 50, seed=1)
+    b[1, 3, 4, 5] = np.inf
+    together = gemm(device, a, b, TransB="TRANSPOSE")
+    for first, second in itertools.product(range(2), range(0, 30, 3)):
+        turned = gemm(device, b[first, second], np.ascontiguousarray(a[first, second].T))
+        np.testing.assert_array_equal(together[first, second], turned.T)
+        other = gemm(device, a[first, second], np.ascontiguousarray(b[first, second].T))
+        np.testing.assert_array_equal(together[first, second], other)
+
+
 def test_a_batch_matches_its_matrices(device):
     a, b = normal(3, 40, 9, 17), normal(3, 40, 17, 5, seed=1)
     together = gemm(device, a, b)
@@ -166,6 +197,35 @@ def test_a_convolution_matches_the_equivalent_product(device, dtype, filters):
     product = gemm(device, kernel.reshape(filters, 300), source.reshape(300, 600))
     np.testing.assert_array_equal(found.reshape(filters, 600), product)
     assert_rounded(product, kernel.reshape(filters, 300), source.reshape(300, 600))
+
+
+@pytest.mark.parametrize("images", [1, 3])
+@pytest.mark.parametrize("groups", [1, 5])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_convolution_of_single_elements_matches_products(device, dtype, groups, images):
+    source, kernel = normal(images, 300, 1, 1, dtype=dtype), normal(200, 300 // groups, 1, 1, dtype=dtype, seed=1)
+    bias = normal(1, 200, 1, 1, dtype=dtype, seed=2)
+    inputs = {"InputTensor": source, "FilterTensor": kernel, "BiasTensor": bias}
+    found = answer(device, "CONVOLUTION", inputs, **FORWARD, **conv_fields(2, 1, 1, 0, groups))
+    left, right = source.reshape(images, groups, -1), kernel.reshape(groups, 200 // groups, -1)
+    for group in range(groups):
+        part = slice(group * 200 // groups, (group + 1) * 200 // groups)
+        operands = np.ascontiguousarray(left[:, group]), np.ascontiguousarray(right[group].T)
+        addend = np.broadcast_to(bias[0, part, 0, 0], (images, 200 // groups))
+        assert_rounded(found[:, part, 0, 0], *operands, 1, 1, addend)
+
+
+@pytest.mark.parametrize("padding", [0, 2])
+def test_a_single_output_may_meet_only_padding(device, padding):
+    source, kernel, bias = normal(1, 30, 1, 1), normal(40, 30, 1, 1, seed=1), normal(1, 40, 1, 1, seed=2)
+    fields = conv_fields(2, 3, 1, 0, 1) | {"StartPadding": [0, padding]}
+    inputs = {"InputTensor": source, "FilterTensor": kernel, "BiasTensor": bias}
+    found = answer(device, "CONVOLUTION", inputs, **FORWARD, **fields)
+    assert found.shape == (1, 40, 1, 1)
+    if padding:
+        np.testing.assert_array_equal(found, bias)
+    else:
+        assert_rounded(found[:, :, 0, 0], source[:, :, 0, 0], kernel[:, :, 0, 0].T, 1, 1, bias[:, :, 0, 0])
 
 
 @pytest.mark.parametrize("filters", [3, 40])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,12 +18,14 @@ from ...formulas.resolve import as_fused
 from ...gaps import Gaps
 from ...layout import coordinates
 from ..jit.compiler import Kernel
+from ..numbers.vectors import WIDTH
 from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from .boxes import Boxes, halved
 from .direct import DIRECT, MOST_DEPTH, Block, DirectGeometry
 from .epilogues import STRIP_BYTES, Epilogue
 from .finishing import Finish
+from .gemm import SMALL_FLOATS, GemmTiling, is_in_place
 from .multiplying import summation_error
 from .phases import MOST_SUMS, MOST_UNFOLDED, PhaseTiling, copied_filters, flat_view, grouped, visits_of_tiles
 from .product_tiles import Columns, Located, Product, bound_tiles, kernels_of
@@ -63,6 +66,9 @@ class ConvolutionJob(Job):
         self._depth = prod(kernel.sizes[2:]) * geometry.channels
         is_few = geometry.filters <= FEW and self._depth <= MOST_DEPTH
         self._is_direct = is_few and self._epilogue.is_rounded
+        self._is_point = _is_point(geometry) and geometry.images < min(WIDTH, geometry.filters)
+        sizes = (1, geometry.groups), geometry.images, geometry.filters, self._depth
+        self._point_tiling = partial(GemmTiling.of, *sizes, small=SMALL_FLOATS)
         self._visits = visits_of_tiles(plan, geometry.filters, self._count_tiles())
 
     @property
@@ -87,6 +93,8 @@ class ConvolutionJob(Job):
         geometry, lines = self._geometry, self._phase(0)
         if self._is_direct or lines is None:
             return geometry.phases
+        if self._is_point:
+            return len(self._point_tiling(1).boxes)
         return geometry.phases * len(PhaseTiling.of(geometry, lines, 1).boxes(geometry))
 
     def scratch_bytes(self, threads: int) -> int:
@@ -95,6 +103,8 @@ class ConvolutionJob(Job):
 
     def _tile_bytes(self, threads: int) -> int:
         """Returns the maximum memory of a tile in bytes, of any phase or, if these are many, of any convolution."""
+        if self._is_point:
+            return self._point_tiling(threads).bytes(self._depth)
         if self._geometry.phases > FEW_PHASES:
             return TILE_BYTES
         phases = (self._phase(number) for number in range(self._geometry.phases))
@@ -189,6 +199,8 @@ class ConvolutionJob(Job):
         columns, target = Columns(Located.of(tensors.source[None]), lines), tensors.target[place]
         if self._is_direct:
             return self._bound_direct(columns, filters, tensors.bias, target, find, pool)
+        if self._is_point:
+            return self._bound_point(filters, tensors, target, find, pool)
         tiling, addend = PhaseTiling.of(self._geometry, lines, pool.threads), None
         if tensors.bias is not None:
             over_places = tensors.bias[(None, ..., *(None,) * (target.ndim - 2))]
@@ -198,6 +210,21 @@ class ConvolutionJob(Job):
             self._finish_of(filters.shape[2]), find,
         )  # fmt: skip
         return bound_tiles(product, tiling.boxes(self._geometry), pool)
+
+    def _bound_point(self, filters: Array, tensors: ConvolutionTensors, target: Array, find: Find, pool: Pool) -> Bound:
+        """Like ``_bound`` for a single position: images are rows, and filters, of which there are more, columns."""
+
+        def turned(array: Array) -> Array:
+            return array.reshape(array.shape[:3]).swapaxes(1, 2)[np.newaxis]
+
+        rows, columns, output = turned(tensors.source), turned(filters), turned(target)[:, :, :, np.newaxis]
+        bias = None if tensors.bias is None else np.broadcast_to(tensors.bias[None, :, None, None], output.shape)
+        tiling = self._point_tiling(pool.threads, is_in_place=is_in_place(rows, columns))
+        product = Product(
+            Located.of(rows), Columns.of_matrices(columns), None if bias is None else Located.of(bias),
+            Located.of(output), tiling.sizes(self._depth), self._finish_of(self._depth), find,
+        )  # fmt: skip
+        return bound_tiles(product, tiling.boxes, pool)
 
     def _bound_direct(
         self, columns: Columns, filters: Array, bias: Array | None, target: Array, find: Find, pool: Pool
@@ -216,6 +243,12 @@ class ConvolutionJob(Job):
         units, elements = block.units(window, groups), count * block.lines * block.length * depth
         step = KernelStep(DIRECT[self._dtype.type], geometry, units, elements)
         return step.bind(0, 0, 0, find, pool, (columns, filters, bias, target))
+
+
+def _is_point(geometry: ConvolutionGeometry) -> bool:
+    """Whether there is a single input element and output for each channel, and they meet."""
+    lines = geometry.phase(0) if geometry.phases == 1 and geometry.is_whole else None
+    return lines is not None and all((line.size, line.taps, line.length, line.base) == (1, 1, 1, 0) for line in lines)
 
 
 TILE_BYTES = 8 * (5 * MOST_UNFOLDED + 5 * MOST_SUMS) + STRIP_BYTES

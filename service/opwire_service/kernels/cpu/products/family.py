@@ -19,12 +19,17 @@ from .multiplying import MULTIPLY, MULTIPLY_SINGLES
 from .packing import PACK
 from .rounding import ROUND
 from .settling import SETTLE, SETTLE_FEW
+from .single_rows import MULTIPLY_ROW
 from .unfolding import UNFOLD
 from .widening import WIDEN
 
 KERNELS: tuple[Kernel, ...] = (
     *(CALLS, MULTIPLY, MULTIPLY_SINGLES),
-    *[kernel for kernels in (WIDEN, PACK, UNFOLD, ROUND, SETTLE_FEW, SETTLE, DIRECT) for kernel in kernels.values()],
+    *[
+        kernel
+        for kernels in (WIDEN, PACK, MULTIPLY_ROW, UNFOLD, ROUND, SETTLE_FEW, SETTLE, DIRECT)
+        for kernel in kernels.values()
+    ],
 )
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {

@@ -34,6 +34,12 @@ HEIGHT = 256
 MOST_COPIED = 1 << 18
 """Elements of an operand copied at once, unless ``DEPTH`` elements of each row or column are more."""
 
+WIDE = 1 << 12
+"""Maximum number of columns in a tile of a single row."""
+
+MOST_READ = 1 << 22
+"""Elements of an operand read in place at once."""
+
 LEAST_TILE = 64
 """Tiles are not cut below this number of rows and columns."""
 
@@ -50,6 +56,11 @@ def paired(batch: list[int]) -> tuple[int, int]:
     return first, second
 
 
+def is_in_place(left: Array, right: Array) -> bool:
+    """Whether the right operand need not be copied: a single row is multiplied by contiguous columns."""
+    return left.shape[-2] == 1 and right.strides[-2] == right.itemsize
+
+
 class GemmTiling(NamedTuple):
     """A product cut into tiles.
 
@@ -57,12 +68,14 @@ class GemmTiling(NamedTuple):
         rows, columns: sizes of a tile.
         several: matrices in a tile along the second batch dimension, more than one only if they are small.
         boxes: the tiles: boxes of both batch dimensions, rows, images of which there is one, and columns.
+        is_in_place: whether the right operand is not copied.
     """
 
     rows: int
     columns: int
     several: int
     boxes: Boxes
+    is_in_place: bool = False
 
     @classmethod
     def of(
@@ -74,25 +87,32 @@ class GemmTiling(NamedTuple):
         threads: int,
         tall: int = TILE,
         small: int = SMALL,
+        *,
+        is_in_place: bool = False,
     ) -> GemmTiling:
-        height, width, extents = min(rows, tall), min(columns, TILE), (*batch, rows, 1, columns)
+        extents, wide = (*batch, rows, 1, columns), WIDE if is_in_place else TILE
+        height, width = min(rows, tall), min(columns, wide)
         several = min(batch[1], small // (rows * columns), 4 * small // ((rows + columns) * min(depth, blas.DEPTH)))
         if several > 1:
-            return cls(rows, columns, several, Boxes(extents, (1, several, rows, 1, columns)))
+            return cls(rows, columns, several, Boxes(extents, (1, several, rows, 1, columns)), is_in_place)
         least = least_tiles(prod(batch) * rows * columns * depth, threads)
         while prod(batch) * -(-rows // height) * -(-columns // width) < least and max(height, width) > LEAST_TILE:
             if height >= width:
                 height = -(-height // 2)
             else:
                 width = -(-width // 2)
-        return cls(height, width, 1, Boxes(extents, (1, 1, height, 1, width)))
+        return cls(height, width, 1, Boxes(extents, (1, 1, height, 1, width)), is_in_place)
 
     def sizes(self, depth: int) -> Sizes:
         """Returns the workspace sizes for a float tile."""
         columns = padded(self.columns)
-        lines = self.several * max(self.rows, columns)
-        at_once = min(depth, max(1, MOST_COPIED // lines // DEPTH) * DEPTH)
-        return Sizes(self.several, self.rows, columns, at_once)
+        lines, most = self.several * max(self.rows, columns), MOST_READ if self.is_in_place else MOST_COPIED
+        at_once = min(depth, max(1, most // lines // DEPTH) * DEPTH)
+        return Sizes(self.several, self.rows, columns, at_once, self.is_in_place)
+
+    def bytes(self, depth: int) -> int:
+        """Returns the memory of a float tile, in bytes: also its elements in the output type, and its epilogue's."""
+        return self.sizes(depth).bytes + 4 * self.several * self.rows * self.columns + STRIP_BYTES
 
 
 class GemmJob(Job):
@@ -127,11 +147,9 @@ class GemmJob(Job):
         return *kernels_of(self._dtype, self._dtype), *self._finish.kernels
 
     def scratch_bytes(self, threads: int) -> int:
-        tiling = self._tiling(threads)
-        # The elements of a tile in the output type, and the memory of epilogues.
-        tile = 4 * tiling.several * tiling.rows * tiling.columns + STRIP_BYTES
+        tiling = self._tiling(threads)  # an operand that is read in place takes less
         softmax = 0 if self._softmax is None else self._softmax.scratch_bytes(threads)
-        return min(threads, len(tiling.boxes)) * (tiling.sizes(self._depth).bytes + tile) + softmax
+        return min(threads, len(tiling.boxes)) * tiling.bytes(self._depth) + softmax
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         a, b = (
@@ -140,7 +158,7 @@ class GemmJob(Job):
         )
         if self._is_turned:
             a, b = b, a
-        addend, tiling = inputs.get("CTensor"), self._tiling(pool.threads)
+        addend, tiling = inputs.get("CTensor"), self._tiling(pool.threads, is_in_place=is_in_place(a, b))
         product = Product(
             Located.of(a), Columns.of_matrices(b), None if addend is None else self._output(addend),
             self._output(outputs["OutputTensor"]), tiling.sizes(self._depth), self._finish, find,

@@ -28,8 +28,8 @@ MOST_UNFOLDED = 1 << 18
 MOST_SUMS = 1 << 18
 """Maximum number of elements in the output of a tile."""
 
-FILTERS = 256
-"""Maximum number of filters in a tile, so that the left operand stays in the cache."""
+MOST_LEFT = 1 << 17
+"""Maximum number of elements in the filters of a tile that are multiplied at once, so that they stay in the cache."""
 
 LEAST_POSITIONS, LEAST_FILTERS = 128, 32
 """Minimum sizes of tiles that are cut to occupy all threads."""
@@ -55,7 +55,8 @@ class PhaseTiling(NamedTuple):
     def of(cls, geometry: ConvolutionGeometry, lines: tuple[PhaseDimension, ...], threads: int) -> PhaseTiling:
         extents = geometry.images, *(line.length for line in lines)
         depth = prod(line.taps for line in lines) * geometry.channels
-        filters, least = min(geometry.filters, FILTERS), min(depth, DEPTH)
+        least = min(depth, DEPTH)
+        filters = min(geometry.filters, MOST_LEFT // least)
         most = min(MOST_UNFOLDED // least, MOST_SUMS // filters)
         sizes = halved(extents, most)
         groups = 1

@@ -29,6 +29,7 @@ from .finishing import Finish
 from .multiplying import MULTIPLY
 from .operands import multiplying, packing, padded, widening
 from .packing import PACK
+from .single_rows import MULTIPLY_ROW, row_product
 from .tile_geometry import TileGeometry, operand
 from .unfolding import UNFOLD, Unfolding
 from .widening import WIDEN
@@ -150,8 +151,8 @@ class Product(NamedTuple):
 
 def kernels_of(dtype: np.dtype[Any], left: np.dtype[Any]) -> tuple[Kernel, ...]:
     """Returns the kernels that sum products, for types of the columns and of the left operand."""
-    packs = (PACK[dtype.type],) if dtype.type in PACK else ()
-    return CALLS, WIDEN[left.type], *packs, UNFOLD[dtype.type], MULTIPLY
+    matrices = (PACK[dtype.type], MULTIPLY_ROW[dtype.type]) if dtype.type in PACK else ()
+    return CALLS, WIDEN[left.type], *matrices, UNFOLD[dtype.type], MULTIPLY
 
 
 @dataclass(slots=True)
@@ -227,21 +228,31 @@ class _TileShape:
         part.calls.run()
 
     def _part(self, tile: Tile, depth: slice) -> _Part:
-        product, own, count = self._product, self._workspace, depth.stop - depth.start
-        left_view, columns = product.left.array[tile[:3]][:, :, depth], product.columns
+        product, own = self._product, self._workspace
+        left_view, dtype = product.left.array[tile[:3]][:, :, depth], product.columns.source.array.dtype.type
         widen, left = widening(left_view, own.left, own.row_squares)
-        matrices, window, dtype = columns.matrices(tile), None, columns.source.array.dtype.type
-        if matrices is not None and dtype in PACK:
-            copy = PACK[dtype], packing(matrices[:, depth], own.right, own.column_squares)
+        whole, window = product.columns.matrices(tile) if dtype in PACK else None, None
+        matrices, adds = None if whole is None else whole[:, depth], depth.start > 0
+        calls: list[tuple[Kernel, KernelCall]] = [(WIDEN[left_view.dtype.type], widen)]
+        if matrices is not None and product.sizes.is_in_place:
+            pitch = self._panels * WIDTH
+            call = row_product(left[:, 0], matrices, own.sums, own.column_squares, pitch, adds=adds)
+            calls.append((MULTIPLY_ROW[dtype], call))
         else:
-            window = Unfolding.of(self._window, first=depth.start, count=count, buffer=own.addresses.unfolded)
-            addresses = 0, own.addresses.right, own.addresses.column_squares
-            copy = UNFOLD[dtype], KernelCall(*addresses, window, 0, self.matrices * count)
-        multiply = multiplying(left, own.right, own.sums, self._panels, adds=depth.start > 0)
-        calls = [(WIDEN[left_view.dtype.type], widen), copy, (MULTIPLY, multiply)]
+            if matrices is not None:
+                calls.append((PACK[dtype], packing(matrices, own.right, own.column_squares)))
+            else:
+                window = self._unfolding(depth)
+                places = 0, own.addresses.right, own.addresses.column_squares
+                calls.append((UNFOLD[dtype], KernelCall(*places, window, 0, self.matrices * window.count)))
+            calls.append((MULTIPLY, multiplying(left, own.right, own.sums, self._panels, adds=adds)))
         if self._finish is not None and product.is_compiled and depth.stop == product.depth:
             calls += self._finish.calls(self.geometry, self.matrices * self.rows, own)
         return _Part(Calls(calls, product.find), window)
+
+    def _unfolding(self, depth: slice) -> Unfolding:
+        count, buffer = depth.stop - depth.start, self._workspace.addresses.unfolded
+        return Unfolding.of(self._window, first=depth.start, count=count, buffer=buffer)
 
     def finish(self, tile: Tile, stop: Stop) -> None:
         """Writes what is left to write of a tile of the output."""

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from ..jit.compiler import Kernel, inlined, inner, kernel
-from ..jit.element import FLOAT32, HALF, int64, load, store
-from ..numbers.formats import infinity_bits, narrow_vector, put, values
+from ..jit.element import FLOAT32, HALF, int64, load, read, store
+from ..numbers.formats import infinity_bits, narrow_vector, number_of, put, values
 from ..numbers.partial import first_elements, first_elements_apart
 from ..numbers.vectors import (
     WIDTH,
@@ -20,6 +20,7 @@ from ..numbers.vectors import (
     mask_of,
     number,
     put_vector,
+    spread,
 )
 from ..run.geometry import advance
 from .tile_geometry import TileGeometry
@@ -39,6 +40,8 @@ def rounded(zero: float, total: Vector, margin: Vector) -> tuple[Vector, int]:
 
 @inlined
 def _addends(zero: float, address: int, step: int, count: int) -> Vector:
+    if step == 0:
+        return spread(number_of(read(address, 0, zero)))
     if count < WIDTH:
         if step == 1:
             return values(first_elements(address, count, zero))

@@ -23,17 +23,24 @@ class Sizes(NamedTuple):
         matrices, rows: sizes of the tile.
         columns: numbers in a row of its sums, rounded up to whole panels.
         depth: products summed at once.
+        is_in_place: whether the right operand is not copied.
     """
 
     matrices: int
     rows: int
     columns: int
     depth: int
+    is_in_place: bool = False
 
     @property
     def left(self) -> int:
         """Numbers in the copy of the left operand, whose lines are rows or columns."""
         return self.matrices * max(self.rows * apart(self.depth), self.depth * apart(self.rows))
+
+    @property
+    def right(self) -> int:
+        """Numbers in the copy of the right operand."""
+        return 0 if self.is_in_place else self.matrices * self.depth * self.columns
 
     @property
     def unfolded(self) -> int:
@@ -42,7 +49,7 @@ class Sizes(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        operands = self.left + self.matrices * self.columns * self.depth + self.unfolded
+        operands = self.left + self.right + self.unfolded
         sums = self.matrices * self.rows * self.columns
         squares = self.matrices * (self.rows + self.columns)
         return 8 * (operands + 2 * sums + squares + 1) + STAGE_BYTES
@@ -80,7 +87,7 @@ class Workspace:
     def __init__(self, sizes: Sizes, take: Take = lined) -> None:
         elements = sizes.matrices * sizes.rows * sizes.columns
         self.left = take(sizes.left)
-        self.right = take(sizes.matrices * sizes.depth * sizes.columns)
+        self.right = take(sizes.right)
         self.unfolded = take(sizes.unfolded)
         self.sums = take(elements)
         self.row_squares = take(sizes.matrices * sizes.rows)

@@ -22,9 +22,9 @@ from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.cuda.device import MAX_SINGLE_RESULTS, CudaDevice
 from opwire_service.execution import Stopped
-from tests.cuda.sanitize import regrouped
 from tests.support.elements import FORMULAS, drawn_floats
 from tests.support.execution import execute
+from tests.support.gpu.every_kernel import regrouped
 from tests.support.profiles import examples
 from tests.unit.kernels.test_chains import (
     ALONE,

@@ -22,6 +22,14 @@ def library() -> ctypes.CDLL | None:
     return None
 
 
+def version() -> tuple[int, int]:
+    """Returns the version of the library, as the cache of the device has it."""
+    nvrtc, major, minor = library(), ctypes.c_int(), ctypes.c_int()
+    assert nvrtc is not None
+    nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+    return major.value, minor.value
+
+
 def machine_code(code: str, architecture: str) -> bytes:
     """Compiles the code of a program as the device does.
 

@@ -39,6 +39,11 @@ _PATIENCE = 0.01
 """Interval between polls of ``stop``, in seconds."""
 
 
+def file_name(code: str, options: tuple[str, ...], version: tuple[int, int]) -> str:
+    """Returns the name of the file of a program's machine code, given the version of NVRTC."""
+    return f"{hashlib.sha256(repr((code, options, version)).encode()).hexdigest()}.cubin"
+
+
 class Compiler:
     """The compiled programs of a GPU.
 
@@ -123,8 +128,7 @@ class Compiler:
     def _load(self, program: Program) -> Any:
         options = (*OPTIONS, self._architecture)
         code = program.code
-        key = repr((code, options, self._cuda.nvrtc.getVersion())).encode()
-        kept = self._folder / f"{hashlib.sha256(key).hexdigest()}.cubin"
+        kept = self._folder / file_name(code, options, self._cuda.nvrtc.getVersion())
         try:
             binary = read_own(kept)
         except OSError:

@@ -18,8 +18,8 @@ from opwire_service.kernels.cuda.elementwise import MOST, CudaElementsJob
 from opwire_service.kernels.cuda.graph import CudaGraph, graph_of, has_gaps, without_gaps
 from opwire_service.kernels.cuda.job import Card, CudaJob, CudaMemory, KernelLaunch, device_desc
 from opwire_service.kernels.reference import KERNELS
-from tests.cuda.sanitize import regrouped
 from tests.support.execution import never_stop
+from tests.support.gpu.every_kernel import regrouped
 from tests.support.profiles import examples
 from tests.unit.kernels.test_chains import SIZES, branches, chains, declared_as_bytes
 

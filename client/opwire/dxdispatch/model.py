@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from ..check import Plan, Validation, check, validate
 from ..desc import Report, pointer_to, show
@@ -37,6 +37,12 @@ _EXECUTION_FLAG_PREFIX = "DML_EXECUTION_FLAG_"
 _OWN_MEMBERS = frozenset({"type", "Type", "dmlCompileType", "executionFlags", "bindings"})
 
 
+class PlanOf(Protocol):
+    """Checks operators as ``opwire.check.check`` does."""
+
+    def __call__(self, operator: object, level: FeatureLevel, /, *, strict: bool, pointer: str) -> Plan: ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OperatorDispatchable:
     """A DirectML operator of the model.
@@ -55,15 +61,15 @@ class OperatorDispatchable:
     pointer: str
     is_graph: bool = False
 
-    def check(self, level: FeatureLevel, *, strict: bool = False) -> Plan:
-        """Returns the plan of the operator.
+    def check(self, level: FeatureLevel, *, strict: bool = False, plan_of: PlanOf = check) -> Plan:
+        """Returns the plan of the operator, as made by ``plan_of``.
 
         Raises:
             ContractViolation: with every violation, located in the model.
         """
         early = self._early(level)
         try:
-            plan = check(self.operator, level, strict=strict, pointer=self.pointer)
+            plan = plan_of(self.operator, level, strict=strict, pointer=self.pointer)
         except ContractViolation as error:
             raise ContractViolation([*early, *map(self._in_place, error.violations)]) from None
         if early:

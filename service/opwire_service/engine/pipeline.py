@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from traceback import clear_frames
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from opwire.check import Plan, read_level, validate
 from opwire.errors import (
@@ -207,20 +207,8 @@ class Engine:
     async def _run(
         self, execute: ExecuteRequest, prepared: Prepared, device: str, writing: int, request: Request
     ) -> Result:
-        """Runs an operator, once there is memory for it: at once if it is short, and else on another thread."""
-        plan = prepared.plan
+        plan, buffers = prepared.plan, dict[str, Array]()
         is_small = prepared.input_bytes + prepared.between_bytes <= INLINE_BYTES
-        is_inline = is_small and self.dispatcher.fits_inline(plan, device)
-        scratch = 0 if is_inline else await self.scratch_bytes(plan, device)
-        refuse_large_block(self.limits, plan, scratch)
-        size = prepared.bytes + writing + scratch
-        if not request.hold.grow_now(size):
-            await request.hold.grow(size, request.deadline)
-        if is_inline:
-            done = self._run_inline(execute, prepared, device, request)
-            # If it took too long, it now counts as slow.
-            return done or await self._run(execute, prepared, device, writing, request)
-        buffers = dict[str, Array]()
 
         async def arrays(chosen: str) -> tuple[Inputs, Arrays]:
             given = read_inputs(plan, execute) if is_small else await self._inputs(prepared, execute, chosen)
@@ -229,25 +217,23 @@ class Engine:
             request.lap("decode")
             return given, outputs
 
-        chosen = await self.run(plan, device, execute.priority, arrays, request)
+        size = prepared.bytes + writing
+        chosen = await self.run(plan, device, execute.priority, arrays, request, size=size, may_block=is_small)
         return Result(execute, prepared, buffers, chosen)
 
-    def _run_inline(self, execute: ExecuteRequest, prepared: Prepared, device: str, request: Request) -> Result | None:
-        inputs = read_inputs(prepared.plan, execute)
-        buffers, outputs = prepared.allocate()
-        request.lap("decode")
-        runner = self.dispatcher.inline_device(device)
-        run = partial(runner.run, prepared.plan, inputs, outputs)
-        ran = self.dispatcher.run_inline(prepared.plan, run, request.deadline)
-        if ran is None:
-            return None
-        request.ran(ran)
-        return Result(execute, prepared, buffers, runner.name)
-
     async def run(
-        self, plan: Plan, device: str, priority: int | None, arrays: Arrange, request: Request, reruns: int = RERUNS
+        self,
+        plan: Plan,
+        device: str,
+        priority: int | None,
+        arrays: Arrange,
+        request: Request,
+        *,
+        size: int = 0,
+        may_block: bool = False,
+        reruns: int = RERUNS,
     ) -> str:
-        """Runs a plan on a device of the dispatcher's choice, and on another one if that device is lost.
+        """Runs a plan, once there is memory for it: at once if it is short, and else on another thread.
 
         Args:
             plan: the plan.
@@ -255,14 +241,44 @@ class Engine:
             priority: 0 is the most urgent; None for the default.
             arrays: returns the arrays of the plan for a device.
             request: the request that it belongs to.
-            reruns: maximum number of reruns; 0 if a run may change what the plan reads.
+            size: bytes that the request needs from now on besides those for computing the plan.
+            may_block: whether a short run may block the event loop; one that takes too long is repeated on a thread.
+            reruns: maximum number of reruns on other devices if devices are lost; 0 if a run may change what the plan
+                reads.
 
         Returns:
-            The name of the device.
+            The name of the device that ran it.
 
         Raises:
             OpwireError: there is no time or room for it, or too many devices were lost.
         """
+        is_inline = may_block and self.dispatcher.fits_inline(plan, device)
+        scratch = 0 if is_inline else await self._scratch_bytes(plan, device)
+        refuse_large_block(self.limits, plan, scratch)
+        if not request.hold.grow_now(size + scratch):
+            await request.hold.grow(size + scratch, request.deadline)
+        if is_inline:
+            chosen = await self._run_inline(plan, device, arrays, request)
+            return chosen or await self.run(plan, device, priority, arrays, request, reruns=reruns)
+        try:
+            return await self._run_on_thread(plan, device, priority, arrays, request, reruns)
+        finally:
+            request.hold.give_back(scratch)
+
+    async def _run_inline(self, plan: Plan, device: str, arrays: Arrange, request: Request) -> str | None:
+        runner = self.dispatcher.inline_device(device)
+        inputs, outputs = await arrays(runner.name)
+        bound = partial(runner.run, plan, cast(Arrays, inputs), outputs)  # small inputs are decoded here
+        ran = self.dispatcher.run_inline(plan, bound, request.deadline)
+        if ran is None:
+            return None
+        request.ran(ran)
+        return runner.name
+
+    async def _run_on_thread(
+        self, plan: Plan, device: str, priority: int | None, arrays: Arrange, request: Request, reruns: int
+    ) -> str:
+        """Runs a plan on a device of the dispatcher's choice, and on another one if that device is lost."""
         lost = list[str]()
         while True:
             with self.dispatcher.place(plan, device, lost) as chosen:
@@ -287,7 +303,7 @@ class Engine:
                 message = f"the devices that ran the operator were lost: {', '.join(lost)}"
                 raise UnavailableError(ProblemCode.NOT_READY, message, retry_after=1)
 
-    async def scratch_bytes(self, plan: Plan, device: str) -> int:
+    async def _scratch_bytes(self, plan: Plan, device: str) -> int:
         """Returns the scratch memory of a plan on a device. A long graph is prepared for it on another thread."""
         if len(operator_plans(plan)) <= _FEW_STEPS:
             return self.dispatcher.scratch_bytes(plan, device)

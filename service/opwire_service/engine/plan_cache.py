@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import NamedTuple
 
 from pydantic_core import to_json
@@ -12,6 +13,7 @@ from pydantic_core import to_json
 from opwire.check import Plan, check, read_level
 from opwire.errors import ContractViolation, LimitExceededError, ProblemCode
 from opwire.graph import GRAPH, check_graph
+from opwire.level import FeatureLevel
 from opwire.tensor import Array, BufferTensorDesc
 from opwire.wire import ExecuteRequest, OutputFrame, output_frames
 
@@ -75,7 +77,7 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class PlanCache:
-    """LRU cache of plans, keyed by desc and feature level.
+    """LRU cache of plans, keyed by desc and feature level. Thread-safe.
 
     Attributes:
         size: maximum number of plans.
@@ -91,6 +93,7 @@ class PlanCache:
     misses: int = 0
     _plans: OrderedDict[Key, Prepared] = field(default_factory=OrderedDict)
     _bytes: int = 0
+    _lock: Lock = field(default_factory=Lock)
 
     def __len__(self) -> int:
         return len(self._plans)
@@ -104,6 +107,10 @@ class PlanCache:
         key, found = self.find(request)
         return found or self.keep(key, self.prepare(request))
 
+    def check(self, operator: object, level: FeatureLevel, *, strict: bool, pointer: str) -> Plan:
+        """Returns the plan of an operator, as ``opwire.check.check`` does, from the cache if it is there."""
+        return self.plan(ExecuteRequest(operator, str(level), {}, pointer=pointer, strict=strict, is_bare=True)).plan
+
     def find(self, request: ExecuteRequest) -> tuple[Key, Prepared | None]:
         """Returns the key of a request's plan, and the plan if it is cached.
 
@@ -111,12 +118,13 @@ class PlanCache:
             LimitExceededError: the desc is too large.
         """
         key = self._key(request)
-        found = self._plans.get(key)
-        if found is None:
-            self.misses += 1
-        else:
-            self.hits += 1
-            self._plans.move_to_end(key)
+        with self._lock:
+            found = self._plans.get(key)
+            if found is None:
+                self.misses += 1
+            else:
+                self.hits += 1
+                self._plans.move_to_end(key)
         return key, found
 
     def _key(self, request: ExecuteRequest) -> Key:
@@ -136,12 +144,13 @@ class PlanCache:
         """Caches a plan, unless its desc is very large, and returns it. Registered graphs may be large."""
         if key.size > _MAX_KEY_BYTES and isinstance(key.desc, bytes):
             return made
-        if key not in self._plans:
-            self._bytes += key.size
-        self._plans[key] = made
-        while len(self._plans) > self.size or self._bytes > _MAX_CACHED_BYTES:
-            oldest, _ = self._plans.popitem(last=False)
-            self._bytes -= oldest.size
+        with self._lock:
+            if key not in self._plans:
+                self._bytes += key.size
+            self._plans[key] = made
+            while len(self._plans) > self.size or self._bytes > _MAX_CACHED_BYTES:
+                oldest, _ = self._plans.popitem(last=False)
+                self._bytes -= oldest.size
         return made
 
     def keep_registered(self, graph: RegisteredGraph, request: ExecuteRequest, made: Prepared) -> None:
@@ -149,7 +158,7 @@ class PlanCache:
         self.keep(self._key(graph.request(request)), replace(made, input_bytes=made.input_bytes - graph.constant_bytes))
 
     def prepare(self, request: ExecuteRequest) -> Prepared:
-        """Makes the plan of a request without using the cache. Thread-safe.
+        """Makes the plan of a request without using the cache.
 
         Raises:
             ContractViolation: the desc or the level is invalid.

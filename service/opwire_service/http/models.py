@@ -139,7 +139,8 @@ async def execute(engine: Engine, exchange: Exchange, given: ModelRequest) -> An
             raise NotExecutableError(ProblemCode.OPERATOR_NOT_EXECUTABLE, detail, operator=name[:60], devices=[])
     await _take_memory(engine, model, request)
     try:
-        steps = await asyncio.to_thread(prepare, model, level, _NO_FOLDER, _NO_FOLDER, strict=options.strict)
+        preparing = partial(prepare, model, level, _NO_FOLDER, _NO_FOLDER, strict=options.strict)
+        steps = await asyncio.to_thread(preparing, plan_of=engine.plans.check)
     except ContractViolation as error:
         raise ContractViolation([_in_place(violation) for violation in error.violations], error.detail) from None
     form = OutputFormat.BINARY if exchange.wants_binary else options.output_format
@@ -147,7 +148,6 @@ async def execute(engine: Engine, exchange: Exchange, given: ModelRequest) -> An
         refuse_many_numbers(engine.limits, sum(step.values.size for step in steps if isinstance(step, Show)))
     for step in steps:
         if isinstance(step, Launch):
-            engine.plans.admit(step.plan)
             refuse_not_executable(engine.dispatcher, step.plan, device)
     request.lap("check")
     shown = await _run(engine, steps, device, options.priority, request)
@@ -194,13 +194,8 @@ async def _launch(engine: Engine, step: Launch, device: str, priority: int | Non
     async def arrays(chosen: str) -> tuple[Arrays, Arrays]:
         return step.inputs, step.outputs
 
-    scratch = await engine.scratch_bytes(plan, device)
-    await request.hold.grow(scratch, request.deadline)
-    try:
-        # The step may overwrite its own inputs, so only the whole model can be run again.
-        request.device = await engine.run(plan, device, priority, arrays, request, reruns=0)
-    finally:
-        request.hold.give_back(scratch)
+    # The step may overwrite its own inputs, so only the whole model can be run again.
+    request.device = await engine.run(plan, device, priority, arrays, request, reruns=0)
     done = {stage: request.stages[stage] for stage in ("queue", "run")}
     engine.metrics.executed(plan.operator.name, {**done, "total": sum(done.values())})
 

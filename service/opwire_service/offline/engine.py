@@ -52,7 +52,6 @@ class OfflineEngine:
         self._plans = PlanCache(_PLANS, lambda plan: None, most_bytes=None)
         self._room = Room(self._memory_bytes)
         self._opening = Lock()
-        self._planning = Lock()
 
     def run(
         self, request: ExecuteRequest, prepared: Prepared | None = None, constants: Arrays | None = None
@@ -69,7 +68,7 @@ class OfflineEngine:
         """
         deadline = _deadline(request.timeout_ms)
         device = self.device(request.device, f"{request.pointer}/device")
-        prepared = prepared or self._plan(request)
+        prepared = prepared or self._plans.plan(request)
         plan = prepared.plan
         refuse_not_executable([plan], device)  # before the inputs are read, as a server does
         inputs = read_inputs(plan, request) if constants is None else _with_constants(plan, request, constants)
@@ -124,15 +123,6 @@ class OfflineEngine:
                 raise _no_device(str(reason), pointer) from None
             self._devices[own] = self._devices[name] = opened
             return opened
-
-    def _plan(self, request: ExecuteRequest) -> Prepared:
-        with self._planning:
-            key, found = self._plans.find(request)
-        if found is not None:
-            return found
-        made = self._plans.prepare(request)
-        with self._planning:
-            return self._plans.keep(key, made)
 
     def close(self) -> None:
         """Closes the devices. No ``run`` may be in progress."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from opwire.check import Plan
+from opwire.check import Plan, check
 from opwire.desc import Report, show
 from opwire.dxdispatch import (
     Buffer,
@@ -20,6 +20,7 @@ from opwire.dxdispatch import (
     GraphDispatchable,
     Model,
     OperatorDispatchable,
+    PlanOf,
     Print,
     WriteFile,
 )
@@ -69,7 +70,13 @@ Step = Launch | Show | Save
 
 
 def prepare(
-    model: Model, level: FeatureLevel, folder: Path, output_folder: Path, *, strict: bool = False
+    model: Model,
+    level: FeatureLevel,
+    folder: Path,
+    output_folder: Path,
+    *,
+    strict: bool = False,
+    plan_of: PlanOf = check,
 ) -> list[Step]:
     """Prepares a model to run.
 
@@ -79,6 +86,7 @@ def prepare(
         folder: folder to look for its input files in, before the current one, as in DxDispatch.
         output_folder: folder for the files it writes.
         strict: whether what the documentation forbids is a violation even if DirectML accepts it.
+        plan_of: checks its operators.
 
     Raises:
         ContractViolation: the model is invalid; lists all violations.
@@ -90,7 +98,11 @@ def prepare(
     plans: dict[str, Plan] = {}
     for name, dispatchable in model.dispatchables.items():
         try:
-            plans[name] = dispatchable.check(level, strict=strict)
+            plans[name] = (
+                dispatchable.check(level, strict=strict, plan_of=plan_of)
+                if isinstance(dispatchable, OperatorDispatchable)
+                else dispatchable.check(level, strict=strict)
+            )
         except ContractViolation as error:
             report.violations.extend(error.violations)
     _refuse(report)

@@ -200,7 +200,7 @@ async def measured(device: Device, plan: Plan, level: str, operator: Mapping[str
             with suppress(OpwireError):
                 await engine.answer(dialect, received, head, Request(hold, without_disconnect))
                 is_whole = True
-            admitted = hold.bytes
+            admitted = engine.memory.taken
         return Held(admitted, tracemalloc.get_traced_memory()[1], is_whole)
     finally:
         tracemalloc.stop()

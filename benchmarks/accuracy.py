@@ -194,16 +194,12 @@ def _recorded(path: Path, cpu: Cpu) -> list[Row]:
     return rows
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        "python -m benchmarks accuracy", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--points", type=int, default=20_000, metavar="N", help="elements per function and type")
     parser.add_argument("--recording", type=Path, help="results of DirectML to measure")
-    parser.add_argument("--json", type=Path, help="JSON file for the results")
-    parser.add_argument("--picture", type=Path, help="SVG file for a plot, beside the JSON file")
-    parser.add_argument("--quick", action="store_true", help="few elements")
-    given = parser.parse_args(arguments)
+
+
+def main(given: argparse.Namespace) -> None:
     points, cpu = 200 if given.quick else min(given.points, _LONG), Cpu(2, is_processor_time=False)
     rows = [] if given.recording is None else _recorded(given.recording, cpu)
     for dtype in () if given.recording else _BITS:
@@ -215,7 +211,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.json:
         known = versions("numpy", "onnxruntime", "torch", "jax", "mpmath")
         write(given.json, "accuracy", {"points": points, "versions": known}, rows)
-        if given.picture:
-            from .pictures import accuracy
-
-            accuracy(given.json, given.picture)

@@ -11,9 +11,8 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from onnx import ModelProto
@@ -106,14 +105,13 @@ def score(planting: Planting, found: Differences) -> Score:
     return result
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser("python -m benchmarks diff", description=__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--networks", nargs="+", default=[*SMALL, *LIGHT], help="which networks")
     parser.add_argument("--faults", type=int, default=28, help="faults in each network")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, help="JSON file for the results")
-    parser.add_argument("--quick", action="store_true", help="one small network")
-    given = parser.parse_args(arguments)
+
+
+def main(given: argparse.Namespace) -> None:
     total, console = Score(), Console()
     rows: list[Row] = []
     with opwire.local() as runner:

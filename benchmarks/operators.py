@@ -8,9 +8,7 @@ cuda``, the cells are those for one NVIDIA GPU, in whose memory the tensors lie,
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,8 +49,7 @@ def _part(text: str) -> tuple[int, int]:
     return which, count
 
 
-def options(benchmark: str, given: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(f"python -m benchmarks {benchmark}", description=__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--only", nargs="+", default=[""], help="only cells whose names contain one of these")
     parser.add_argument("--sizes", nargs="+", help="only cells of these sizes")
@@ -62,20 +59,13 @@ def options(benchmark: str, given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processor-time", action="store_true", help="compare CPU time of one thread each")
     parser.add_argument("--breakdown", action="store_true", help="the time of each kernel on a GPU instead")
-    parser.add_argument("--quick", action="store_true", help="one round of one small cell of each group")
-    parser.add_argument("--json", type=Path, help="JSON file for the results; keeps its other cells")
-    parser.add_argument("--picture", type=Path, help="SVG file for a plot of all results in the JSON file")
-    found = parser.parse_args(given)
-    if found.processor_time:
-        found.threads = 1
-    return found
 
 
-def chosen(benchmark: str, given: argparse.Namespace) -> list[Cell]:
+def chosen(given: argparse.Namespace) -> list[Cell]:
     """Returns the cells to measure; a part is a contiguous run of them."""
     cells = [
         cell
-        for cell in CELLS[benchmark][given.device]()
+        for cell in CELLS[given.benchmark][given.device]()
         if any(each in f"{cell.group} {cell}" for each in given.only)
         and (not given.sizes or cell.size in given.sizes)
         and (not given.layouts or cell.layout in given.layouts)
@@ -132,12 +122,11 @@ def target_of(given: argparse.Namespace) -> Target:
         return Cuda()
     from .cpu import Cpu
 
-    return Cpu(given.threads, is_processor_time=given.processor_time)
+    return Cpu(1 if given.processor_time else given.threads, is_processor_time=given.processor_time)
 
 
-def main(benchmark: str, arguments: Sequence[str] | None = None) -> None:
-    given = options(benchmark, arguments)
-    cells = chosen(benchmark, given)
+def main(given: argparse.Namespace) -> None:
+    cells = chosen(given)
     target, rows = target_of(given), []
     if given.breakdown:
         from .cuda import breakdown
@@ -148,11 +137,7 @@ def main(benchmark: str, arguments: Sequence[str] | None = None) -> None:
         rows.append(measure(target, cell, given.rounds))
         print(line(rows[-1]), flush=True)
         if given.json:  # after each cell, so that an interrupted run keeps its results
-            merge(given.json, benchmark, conditions, rows)
+            merge(given.json, given.benchmark, conditions, rows)
     target.close()
     summary(rows)
-    if given.json and given.picture:
-        from .pictures import PICTURES
-
-        PICTURES[benchmark](given.json, given.picture)
     return None

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import matplotlib as mpl
@@ -126,10 +127,37 @@ def accuracy(results: Path, path: Path) -> None:
     _saved(figure, path)
 
 
+def plotted(rows: Sequence[Row], case: str) -> list[tuple[str, float]]:
+    """Returns each form of a server with its rate relative to the floor, the median over all numbers of connections."""
+    rates: dict[str, list[float]] = {}
+    for row in rows:
+        if row["case"] == case:
+            rates.setdefault(f"{row['title']}, {row['form']}", []).append(row["of_floor"])
+    return sorted(((name, median(found)) for name, found in rates.items()), key=lambda pair: pair[1])
+
+
+def serving(results: Path, path: Path) -> None:
+    """Draws the rates of servers: one panel per tensor, one bar per form."""
+    found = json.loads(results.read_text(encoding="utf-8"))
+    cases = {row["case"]: plotted(found["rows"], row["case"]) for row in found["rows"]}
+    heights = [len(bars) for bars in cases.values()]
+    size = (9, 0.9 + 0.28 * sum(heights) + 0.9 * len(cases))
+    figure, panels = pyplot.subplots(len(cases), 1, squeeze=False, figsize=size, height_ratios=heights)
+    for (case, bars), axes in zip(cases.items(), panels[:, 0], strict=True):
+        names, rates = zip(*bars, strict=True)
+        drawn = axes.barh(names, rates, color=["tab:orange" if "opwire" in name else "tab:blue" for name in names])
+        axes.bar_label(drawn, fmt="%.3f", padding=3)
+        axes.set_title(f"float32 {found['conditions']['cases'][case]}")
+        axes.set_xlabel("requests per second relative to the floor (median over numbers of connections)")
+        axes.margins(x=0.12)
+    _saved(figure, path)
+
+
 PICTURES: Mapping[str, Callable[[Path, Path], None]] = {
     "kernels": kernels,
     "families": families,
     "products": products,
     "accuracy": accuracy,
+    "serving": serving,
 }
 """What plots the results of each benchmark."""

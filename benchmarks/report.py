@@ -12,7 +12,7 @@ import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from math import exp, log
+from math import exp, isfinite, log
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ COPY = "copy"
 """The participant that copies as many bytes as an operator moves."""
 
 _KEY = ("group", "name", "type", "layout", "size")
-_DIGITS = 10
+_DIGITS, _WIDTH = 10, 160
 _VARYING = ("load", "copy_bytes_per_second")
 
 
@@ -48,7 +48,7 @@ def conditions(**known: Any) -> dict[str, Any]:
 
 
 def write(path: Path, benchmark: str, conditions: Mapping[str, Any], rows: Sequence[Row]) -> None:
-    """Writes results, a row a line."""
+    """Writes results, a row a line; NaN and infinities become null."""
     head = json.dumps({"benchmark": benchmark, "conditions": conditions}, ensure_ascii=False)[:-1]
     lines = ",\n".join(json.dumps(_short(row), ensure_ascii=False, allow_nan=False) for row in rows)
     path.write_text(f'{head}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
@@ -56,7 +56,7 @@ def write(path: Path, benchmark: str, conditions: Mapping[str, Any], rows: Seque
 
 def _short(value: Any) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}")
+        return float(f"{value:.{_DIGITS}g}") if isfinite(value) else None
     if isinstance(value, dict):
         return {key: _short(each) for key, each in value.items()}
     return [_short(each) for each in value] if isinstance(value, list | tuple) else value
@@ -97,7 +97,12 @@ def summary(rows: Sequence[Row]) -> None:
         if found:
             ends = (f"{row['ratio']:.2f} ({title(row)})" for row in (found[0], found[-1]))
             table.add_row(group, str(len(found)), f"{mean(row['ratio'] for row in found):.2f}", *ends)
-    Console(width=160).print(table)
+    show(table)
+
+
+def show(table: Table) -> None:
+    """Prints a table."""
+    Console(width=_WIDTH, highlight=False).print(table)
 
 
 def line(row: Row) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
+
+from .report import write
 
 SIZES = [4, 64, 1024, 1024]
 OPERATORS: dict[str, dict[str, Any]] = {
@@ -75,14 +75,12 @@ def throughput(loads: list[Load], seconds: float) -> float:
     return sum(load.runs for load in loads) / (time.perf_counter() - start)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser("python -m benchmarks scaling", description=__doc__)
-    parser.add_argument("--json", type=Path, help="JSON file for the results")
-    parser.add_argument("--quick", action="store_true", help="a fifth of the time")
-    given = parser.parse_args(arguments)
-    import cupy
+def options(_: argparse.ArgumentParser) -> None:
+    """Has no options of its own."""
 
-    from .report import write
+
+def main(given: argparse.Namespace) -> None:
+    import cupy
 
     count, rows = int(cupy.cuda.runtime.getDeviceCount()), []
     seconds = 0.3 if given.quick else 1.5

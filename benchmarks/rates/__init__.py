@@ -10,8 +10,7 @@ overlapping windows that are read more than once, or of clocks that a power limi
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 from ..cell import Cell
 from ..cells import CELLS
@@ -34,16 +33,15 @@ def chosen() -> Iterator[Cell]:
     yield from (cell for cell in CELLS["products"]["cuda"]() if cell.name == PRODUCT)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Predicts all cells, or those whose names contain a text."""
-    parser = argparse.ArgumentParser("python -m benchmarks rates", description=__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="only cells whose names contain one of these")
-    parser.add_argument("--json", type=Path, help="JSON file for the results")
-    given = parser.parse_args(arguments)
+
+
+def main(given: argparse.Namespace) -> None:
+    """Predicts all cells, or those whose names contain a text."""
+    cells = [cell for cell in chosen() if any(each in f"{cell.group} {cell}" for each in given.only)]
     rows = []
-    for cell in chosen():
-        if not any(each in f"{cell.group} {cell}" for each in given.only):
-            continue
+    for cell in cells[:1] if given.quick else cells:
         found = {card.name: predicted(cell, card) for card in CARDS}
         rows.append({**cell.key, "cards": {name: each._asdict() for name, each in found.items()}})
         print(f"{cell!s:50}", *(f"{each.ratio:.2f} {each.limit:8}" for each in found.values()), flush=True)

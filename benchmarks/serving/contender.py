@@ -7,20 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx
 from numpy.typing import NDArray
 
 from .cases import Case
 
 SERVERS = Path(__file__).with_name("servers")
-
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """A number within the body that changes with every request and keeps its number of digits."""
-
-    first: int
-    last: int
-    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +22,18 @@ class Request:
     Attributes:
         path: path of the request.
         headers: its headers.
-        body: the body; with a counter, the two parts around it.
-        counter: the number between the two parts.
+        body: the body; with numbers, the two parts around them.
+        numbers: the numbers between the parts, another one in each request; all have as many digits.
     """
 
     path: str
     headers: Mapping[str, str]
     body: tuple[bytes, ...]
-    counter: Counter | None = None
+    numbers: range | None = None
 
-    def content(self, number: int | None = None) -> bytes:
-        """Returns the body, with the given number in its counter if it has one; by default the first number."""
-        if self.counter is None:
-            return self.body[0]
-        before, after = self.body
-        return before + b"%d" % (self.counter.first if number is None else number) + after
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The answer to a request; header names are in lower case."""
-
-    headers: Mapping[str, str]
-    body: bytes
+    def content(self) -> bytes:
+        """Returns the body, with the first number."""
+        return self.body[0] if self.numbers is None else (b"%d" % self.numbers[0]).join(self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,39 +44,15 @@ class Form:
         name: name in the table.
         encoding: encoding of the tensor; forms of the same encoding are compared.
         request: writes the request for a case.
-        answer: reads the indices from a reply, in any shape.
+        answer: reads the indices from a response, in any shape.
         cases: names of the cases measured with this form.
     """
 
     name: str
     encoding: Literal["base64", "binary"]
     request: Callable[[Case], Request]
-    answer: Callable[[Case, Reply], NDArray[Any]]
+    answer: Callable[[Case, httpx.Response], NDArray[Any]]
     cases: tuple[str, ...] = ("small", "medium", "large")
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The parameters of a server's start.
-
-    Attributes:
-        python: the interpreter of its environment.
-        port: the port to listen on; the next one is free, too.
-        device: opwire's device.
-    """
-
-    python: Path
-    port: int
-    device: str
-
-    @property
-    def bin(self) -> Path:
-        return self.python.parent
-
-
-def script(name: str) -> Callable[[Start], list[str]]:
-    """Returns the command of a server that is a script in the servers folder."""
-    return lambda start: [str(start.python), str(SERVERS / name), str(start.port)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +64,8 @@ class Contender:
         title: title in the table.
         package: the package whose version is reported.
         requirements: packages for its own environment; empty to share this program's.
-        command: returns the command that starts it.
+        start: the command that starts it, with ``{python}``, the folder ``{bin}`` of that, the folder ``{servers}``,
+            the ``{port}``, after which the next one is free, too, and opwire's ``{device}``.
         environment: additional environment variables.
         forms: the forms of its requests.
         settings: a short description of its settings.
@@ -117,7 +75,11 @@ class Contender:
     title: str
     package: str
     requirements: tuple[str, ...] = ()
-    command: Callable[[Start], list[str]]
+    start: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     forms: tuple[Form, ...]
     settings: str
+
+    def command(self, python: Path, port: int, device: str) -> list[str]:
+        known = {"python": python, "bin": python.parent, "servers": SERVERS, "port": port, "device": device}
+        return [each.format(**known) for each in self.start]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import httpx
 import numpy as np
 import pybase64
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from opwire.wire import Call, Encoding, write_call
 
 from .cases import AXIS, Case
-from .contender import SERVERS, Contender, Counter, Form, Reply, Request, Start, script
+from .contender import Contender, Form, Request
 
 _JSON = {"Content-Type": "application/json"}
 _BINARY = {"Content-Type": "application/octet-stream"}
@@ -37,9 +38,9 @@ def _json(case: Case, path: str) -> Request:
     return Request(path, _JSON, (body,))
 
 
-def _of_json(_: Case, reply: Reply) -> Indices:
+def _of_json(_: Case, reply: httpx.Response) -> Indices:
     """``{"data": base64}``."""
-    return _from_base64(json.loads(reply.body)["data"])
+    return _from_base64(reply.json()["data"])
 
 
 def _raw(case: Case, path: str) -> Request:
@@ -47,8 +48,8 @@ def _raw(case: Case, path: str) -> Request:
     return Request(path, {**_RAW, "X-Shape": ",".join(map(str, case.sizes))}, (case.tensor.tobytes(),))
 
 
-def _of_raw(_: Case, reply: Reply) -> Indices:
-    return np.frombuffer(reply.body, np.uint32)
+def _of_raw(_: Case, reply: httpx.Response) -> Indices:
+    return np.frombuffer(reply.content, np.uint32)
 
 
 def _v2(case: Case, model: str) -> Request:
@@ -61,12 +62,12 @@ def _v2(case: Case, model: str) -> Request:
     return Request(f"/v2/models/{model}/infer", headers, (head + case.tensor.tobytes(),))
 
 
-def _of_tail(_: Case, reply: Reply) -> Indices:
+def _of_tail(_: Case, reply: httpx.Response) -> Indices:
     """The only tensor, after the JSON head of a reply."""
-    return np.frombuffer(reply.body[int(reply.headers[_HEAD_LENGTH.lower()]) :], np.uint32)
+    return np.frombuffer(reply.content[int(reply.headers[_HEAD_LENGTH]) :], np.uint32)
 
 
-_TOTAL_SIZES = Counter(100_000, 999_996, 4)
+_TOTAL_SIZES = range(100_000, 1_000_000, 4)
 """Values of TotalTensorSizeInBytes. A server caches far fewer plans, so none of them is still cached when it recurs."""
 
 
@@ -84,19 +85,13 @@ def _execute(case: Case, encoding: Encoding, **tensor: int) -> Request:
 
 
 def _new_desc(case: Case) -> Request:
-    request = _execute(case, Encoding.BASE64, TotalTensorSizeInBytes=_TOTAL_SIZES.first)
-    before, _, after = request.body[0].partition(b"%d" % _TOTAL_SIZES.first)
+    request = _execute(case, Encoding.BASE64, TotalTensorSizeInBytes=_TOTAL_SIZES[0])
+    before, _, after = request.body[0].partition(b"%d" % _TOTAL_SIZES[0])
     return Request(request.path, request.headers, (before, after), _TOTAL_SIZES)
 
 
-def _of_execute(_: Case, reply: Reply) -> Indices:
-    return _from_base64(json.loads(reply.body)["outputs"]["OutputTensor"]["data"])
-
-
-def _serve(start: Start) -> list[str]:
-    options = {"host": "127.0.0.1", "port": start.port, "device": start.device, "log-level": "warning"}
-    given = [text for name, value in options.items() for text in (f"--{name}", str(value))]
-    return [str(start.python), "-m", "opwire_service", "serve", *given]
+def _of_execute(_: Case, reply: httpx.Response) -> Indices:
+    return _from_base64(reply.json()["outputs"]["OutputTensor"]["data"])
 
 
 def _mlserver(case: Case) -> Request:
@@ -114,14 +109,14 @@ def _instances(case: Case) -> Request:
     return Request(_V1, _JSON, (body,))
 
 
-def _bentoml(start: Start) -> list[str]:
-    where = ["--working-dir", str(SERVERS), "--host", "127.0.0.1", "--port", str(start.port)]
-    return [str(start.bin / "bentoml"), "serve", "bentoml_service:ArgMax", "--quiet", *where]
+def _script(name: str) -> tuple[str, ...]:
+    """Returns the command of a server that is a script in the servers folder."""
+    return "{python}", f"{{servers}}/{name}", "{port}"
 
 
-def _of_floor(case: Case, reply: Reply) -> Indices:
+def _of_floor(case: Case, reply: httpx.Response) -> Indices:
     """The floor computes nothing, so its 20 bytes count as the right answer."""
-    return case.winners if reply.body == b"x" * 20 else np.empty(0)
+    return case.winners if reply.content == b"x" * 20 else np.empty(0)
 
 
 _ALL = (
@@ -129,7 +124,7 @@ _ALL = (
         name="floor",
         title="bare ASGI",
         package="uvicorn",
-        command=script("floor_server.py"),
+        start=_script("floor_server.py"),
         forms=(Form("base64", "base64", lambda case: _json(case, "/"), _of_floor),),
         settings="uvicorn, uvloop, httptools; drops the body and answers 20 bytes",
     ),
@@ -137,7 +132,10 @@ _ALL = (
         name="opwire",
         title="opwire",
         package="opwire",
-        command=_serve,
+        start=(
+            *("{python}", "-m", "opwire_service", "serve", "--host", "127.0.0.1", "--port", "{port}"),
+            *("--device", "{device}", "--log-level", "warning"),
+        ),
         forms=(
             Form("base64", "base64", lambda case: _execute(case, Encoding.BASE64), _of_execute),
             # With large tensors, the cost of checking a desc is invisible.
@@ -150,7 +148,7 @@ _ALL = (
         name="fastapi",
         title="FastAPI",
         package="fastapi",
-        command=script("fastapi_server.py"),
+        start=_script("fastapi_server.py"),
         forms=(
             Form("base64, async def", "base64", lambda case: _json(case, "/argmax"), _of_json),
             Form("base64, def", "base64", lambda case: _json(case, "/threaded/argmax"), _of_json),
@@ -162,13 +160,13 @@ _ALL = (
         title="MLServer",
         package="mlserver",
         requirements=("mlserver>=1.7", "httptools", "uvloop"),
-        command=script("mlserver_server.py"),
+        start=_script("mlserver_server.py"),
         forms=(
             Form(
                 "v2, base64",
                 "base64",
                 _mlserver,
-                lambda _, reply: _from_base64(json.loads(reply.body)["outputs"][0]["data"][0]),
+                lambda _, reply: _from_base64(reply.json()["outputs"][0]["data"][0]),
             ),
         ),
         settings="parallel_workers=0 (in process), no compression, no access log, uvloop, httptools",
@@ -178,13 +176,13 @@ _ALL = (
         title="KServe",
         package="kserve",
         requirements=("kserve>=0.17", "httptools", "uvloop", "pybase64"),
-        command=script("kserve_server.py"),
+        start=_script("kserve_server.py"),
         forms=(
             Form(
                 "v1, base64",
                 "base64",
                 _instances,
-                lambda _, reply: _from_base64(json.loads(reply.body)["predictions"][0]["b64"]),
+                lambda _, reply: _from_base64(reply.json()["predictions"][0]["b64"]),
             ),
             Form("v1, raw bytes", "binary", lambda case: _raw(case, _V1), _of_raw),
             Form("v2, binary", "binary", lambda case: _v2(case, "argmax"), _of_tail),
@@ -196,7 +194,7 @@ _ALL = (
         title="Ray Serve",
         package="ray",
         requirements=("ray[serve,haproxy]>=2.55", "numpy"),
-        command=script("ray_server.py"),
+        start=_script("ray_server.py"),
         environment={
             "RAY_SERVE_ENABLE_HA_PROXY": "1",
             "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
@@ -210,10 +208,13 @@ _ALL = (
         title="BentoML",
         package="bentoml",
         requirements=("bentoml>=1.4", "numpy", "pybase64", "httptools", "uvloop"),
-        command=_bentoml,
+        start=(
+            *("{bin}/bentoml", "serve", "bentoml_service:ArgMax", "--quiet", "--working-dir", "{servers}"),
+            *("--host", "127.0.0.1", "--port", "{port}"),
+        ),
         environment={"BENTOML_DO_NOT_TRACK": "true", "BENTOML_HOME": "."},
         forms=(
-            Form("base64", "base64", lambda case: _json(case, "/argmax"), lambda _, reply: _from_base64(reply.body)),
+            Form("base64", "base64", lambda case: _json(case, "/argmax"), lambda _, reply: _from_base64(reply.content)),
         ),
         settings="1 worker, no access log, uvloop, httptools, pybase64",
     ),
@@ -222,7 +223,7 @@ _ALL = (
         title="LitServe",
         package="litserve",
         requirements=("litserve>=0.2.16", "numpy", "pybase64"),
-        command=script("litserve_server.py"),
+        start=_script("litserve_server.py"),
         forms=(Form("base64", "base64", lambda case: _json(case, "/predict"), _of_json),),
         settings="1 worker, 1 API server, no access log, pybase64",
     ),
@@ -231,7 +232,7 @@ _ALL = (
         title="Triton",
         package="nvidia-pytriton",
         requirements=("nvidia-pytriton>=0.5.14",),
-        command=script("triton_server.py"),
+        start=_script("triton_server.py"),
         forms=(Form("v2, binary", "binary", lambda case: _v2(case, f"argmax{len(case.sizes)}"), _of_tail),),
         settings="Python backend, 1 instance, no gRPC, no batching",
     ),

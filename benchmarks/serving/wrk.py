@@ -7,16 +7,16 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from .contender import Request
-from .load import Measured
 
 PROGRAM = shutil.which("wrk")
 
 _MARK = "measured"
 
-_KINDS = ("connect", "read", "write", "status", "timeout")
-"""Kinds of errors, in the order in which the script prints their counts."""
+_FEW = 50
+"""Answers per connection."""
 
 _SCRIPT = """
 local function read(name)
@@ -34,10 +34,10 @@ wrk.body = read("body")
 
 function done(summary, latency)
   local errors = summary.errors
-  local kinds = {{errors.connect, errors.read, errors.write, errors.status, errors.timeout}}
+  local failures = errors.connect + errors.read + errors.write + errors.status + errors.timeout
   local answers = summary.requests - errors.status
   local times = string.format("%f %f %f", latency.mean, latency:percentile(50), latency:percentile(99))
-  io.write(string.format("{mark} %d %s %f %s\\n", answers, table.concat(kinds, " "), summary.duration, times))
+  io.write(string.format("{mark} %d %d %f %s\\n", answers, failures, summary.duration, times))
 end
 """
 
@@ -61,6 +61,31 @@ end
 """
 
 
+class Measured(NamedTuple):
+    """A server's results under load; times in seconds.
+
+    Attributes:
+        answers: successful answers.
+        errors: other answers, and connection failures.
+        seconds: duration of the load.
+        mean, p50, p99: from the first byte sent to the last one received.
+    """
+
+    answers: int
+    errors: int
+    seconds: float
+    mean: float
+    p50: float
+    p99: float
+
+    def rate(self, connections: int) -> float:
+        """Returns answers per second; if these are few, from their mean time, as requests in flight skew the count."""
+        if not self.answers:
+            return 0.0
+        few = self.answers < _FEW * connections and not self.errors
+        return connections / self.mean if few else self.answers / self.seconds
+
+
 def measure(url: str, request: Request, connections: int, seconds: float, timeout: int) -> Measured:
     """Loads a server with one thread of wrk, which only supports whole seconds.
 
@@ -81,22 +106,14 @@ def measure(url: str, request: Request, connections: int, seconds: float, timeou
     lines = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if done.returncode or len(lines) != 1:
         raise OSError(f"wrk: {done.stderr.strip() or done.stdout.strip()}")
-    answers, *counts = map(int, lines[0][: 1 + len(_KINDS)])
-    seconds, mean, p50, p99 = (float(text) / 1e6 for text in lines[0][1 + len(_KINDS) :])
-    kinds = {kind: count for kind, count in zip(_KINDS, counts, strict=True) if count}
-    return Measured(answers, sum(counts), seconds, mean, p50, p99, kinds)
+    answers, errors, *times = lines[0]
+    return Measured(int(answers), int(errors), *(float(text) / 1e6 for text in times))
 
 
 def _write_script(folder: Path, request: Request) -> str:
     headers = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in request.headers.items())
     counter = ""
-    if request.counter is not None:
-        numbers = request.counter
-        counter = _COUNTER.format(
-            first=numbers.first,
-            last=numbers.last,
-            step=numbers.step,
-            behind=len(request.body[1]),
-            digits=len(str(numbers.first)),
-        )
+    if numbers := request.numbers:
+        around = {"behind": len(request.body[1]), "digits": len(str(numbers[0]))}
+        counter = _COUNTER.format(first=numbers[0], last=numbers[-1], step=numbers.step, **around)
     return _SCRIPT.format(mark=_MARK, folder=folder, path=request.path, headers=headers, counter=counter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import random
 import threading
 import time
@@ -10,22 +11,25 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated
 
 import numpy as np
-import typer
 
 from opwire import Client
 from opwire.errors import OpwireError
 
-from .abuse import ABUSES
+from .abuse import ABUSES, commit
+from .promises import Memory, ended
 from .served import Served, served
 
 _SHAPES = ((3, 3), (64, 1000), (1, 16, 112, 112), (256, 4096))
 _EXPECTED = frozenset({0, 200, 400, 408, 411, 413, 415, 422, 429, 431, 503, 504})
 _CALLERS, _ABUSERS = 3, 3
-_RETRIES = 10
+_RETRIES, _WAIT = 10, 10.0
+"""Retries of a call, and its most seconds."""
+
 _BUDGET = 1.2
+"""Allowed memory, as a multiple of the budget of all workers."""
+
 _LOG_BYTES, _LOG_BYTES_EACH = 64 * 1024, 1000
 """Log bytes allowed, and per abuse."""
 
@@ -69,13 +73,12 @@ def _call(url: str, record: Record, over: threading.Event, seed: int) -> None:
 
 def _abuse(url: str, record: Record, over: threading.Event, seed: int) -> None:
     chance = random.Random(seed)
-    while not over.is_set():
+    while not over.wait(0.02):
         status = 0
         with suppress(OSError):  # the server closed the connection, or the worker was killed
-            status = chance.choice(ABUSES)(url, chance)
+            status = commit(ABUSES[chance.choice(list(ABUSES))](chance), url)
         with record.lock:
             record.abuses[status] += 1
-        over.wait(0.02)
 
 
 def _kill(server: Served, over: threading.Event, every: float) -> None:
@@ -102,52 +105,28 @@ def soak(server: Served, seconds: float, kill_every: float | None) -> Record:
     return record
 
 
-def main(
-    seconds: Annotated[float, typer.Option(min=1, help="Duration of the faults in seconds.")] = 60,
-    workers: Annotated[int, typer.Option(min=1, help="Worker processes; if there are several, some are killed.")] = 1,
-    kill_every: Annotated[float, typer.Option(min=0.1, help="Seconds between kills.")] = 3,
-    warm_up: Annotated[float, typer.Option(min=0, help="Seconds under faults before memory is measured.")] = 15,
-    rest: Annotated[float, typer.Option(min=0, help="Seconds at rest before memory is measured.")] = 5,
-    growth: Annotated[float, typer.Option(min=1, help="Maximum growth of memory at rest, as a factor.")] = 1.1,
-    wait: Annotated[float, typer.Option(min=0, help="Maximum seconds of a call.")] = 10,
-    quick: Annotated[bool, typer.Option("--quick", help="A few seconds, in which memory may grow.")] = False,
-) -> None:
-    """Verified calls with retries, while other clients abuse the server and workers are killed."""
-    if quick:
-        seconds, warm_up, rest, growth, kill_every = 4, 1, 0.5, 3, 1.5
-    with served("--workers", str(workers), "--log-level", "info") as server:
+def run(given: argparse.Namespace) -> int:
+    """Soaks a server, some of whose workers are killed if there are several."""
+    warm_up, kill_every = (1, 1.5) if given.quick else (15, 3)
+    with served(given.workers) as server:
         soak(server, warm_up, None)
-        before = server.resident_at_rest(rest, workers)
-        server.reset_peak()
-        logged = server.log_bytes
-        record = soak(server, seconds, kill_every if workers > 1 else None)
-        peak, logged = server.peak(), server.log_bytes - logged
-        after = server.resident_at_rest(rest, workers)
-        budget = server.limits()["memory_bytes"] * workers
-        gauges, defects = server.settled(), server.defects
-    typer.echo(f"answers {record.answers}, lost {len(record.lost)}; answers to abuses by status: {dict(record.abuses)}")
-    resident = ", ".join(f"{each / 2**20:.0f}" for each in (before, peak, after))
-    typer.echo(f"longest call {record.longest:.1f} s; {gauges}; MiB before, at most and after: {resident}")
-    broken = [
-        *_broken(record, wait, logged),
-        *(f"{name} is {value:g}" for name, value in gauges.items() if value),
-        *(f"defect: {line}" for line in defects[:100]),
-    ]
-    if after > growth * before:
-        broken.append(f"memory at rest grew by {after / before - 1:.0%}")
-    if peak > before + _BUDGET * budget:
-        broken.append(f"{peak / 2**20:.0f} MiB in use, of a budget of {budget / 2**20:.0f}")
-    for line in broken:
-        typer.echo(f"broken: {line}")
-    raise typer.Exit(1 if broken else 0)
+        with Memory(server, given.quick) as memory:
+            logged = server.logged()
+            record = soak(server, given.seconds, kill_every if given.workers > 1 else None)
+            logged = server.logged() - logged
+        budget = _BUDGET * server.limits()["memory_bytes"] * given.workers
+        broken = [*_broken(record, logged), *memory.broken(budget)]
+    print(f"answers {record.answers}, lost {len(record.lost)}; answers to abuses by status: {dict(record.abuses)}")
+    print(f"longest call {record.longest:.1f} s; {memory}")
+    return ended(broken)
 
 
-def _broken(record: Record, wait: float, logged: int) -> Iterator[str]:
+def _broken(record: Record, logged: int) -> Iterator[str]:
     yield from (f"lost: {why}" for why in record.lost[:10])
     yield from (f"unexpected status {status}" for status in record.abuses.keys() - _EXPECTED)
     if not record.answers:
         yield "there were no answers"
-    if record.longest > wait:
-        yield f"a call took {record.longest:.1f} s, more than {wait:g} s"
+    if record.longest > _WAIT:
+        yield f"a call took {record.longest:.1f} s, more than {_WAIT:g} s"
     if logged > _LOG_BYTES + _LOG_BYTES_EACH * (record.abuses.total() + record.answers):
         yield f"{logged} bytes of log for {record.abuses.total()} abuses"

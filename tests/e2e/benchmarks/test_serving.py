@@ -14,20 +14,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.pictures import plotted
+from benchmarks.processes import ServerFailed
+from benchmarks.report import Row
 from benchmarks.serving import report, wrk
 from benchmarks.serving.cases import CASES
-from benchmarks.serving.contender import Contender, Counter, Request
-from benchmarks.serving.load import Measured
+from benchmarks.serving.contender import Contender, Request
+from benchmarks.serving.installing import NotInstalled, install, post, serving, version
 from benchmarks.serving.peers import CONTENDERS
-from benchmarks.serving.process import ServerFailed, running
-from benchmarks.serving.rounds import Plan, Row, measure
-from benchmarks.serving.venvs import Installed, NotInstalled, install
+from benchmarks.serving.rounds import Plan, rows
+from benchmarks.serving.wrk import Measured
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="it watches servers through /proc")
 
+needs_wrk = pytest.mark.skipif(wrk.PROGRAM is None, reason="wrk is not installed")
+
 SMALL = CASES["small"]
-HERE = Installed(Path(sys.executable))
+HERE = Path(sys.executable)
 
 
 def run(*arguments: object, timeout: float = 150) -> subprocess.CompletedProcess[str]:
@@ -35,32 +39,33 @@ def run(*arguments: object, timeout: float = 150) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False)
 
 
+@needs_wrk
 @pytest.mark.serial
 @pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_a_quick_run_writes_its_results(tmp_path):
-    given = ["--peers", "floor,fastapi,opwire", "--shapes", "small", "--connections", "2", "--load", "python"]
-    files = ["--json", tmp_path / "found.json", "--plot", tmp_path / "found.png"]
-    done = run(*given, *files, "--seconds", "0.2", "--rounds", "1", "--device", "reference")
+    given = ["--peers", "floor,fastapi,opwire", "--shapes", "small", "--connections", "2", "--device", "reference"]
+    files = ["--json", tmp_path / "found.json", "--picture", tmp_path / "found.png"]
+    done = run(*given, *files, "--seconds", "0.2", "--rounds", "1")
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["conditions"]["missing"] == {}
-    rows = {(row["contender"], row["form"]): row for row in found["rows"]}
+    measured = {(row["contender"], row["form"]): row for row in found["rows"]}
     chosen = [CONTENDERS[name] for name in ("floor", "fastapi", "opwire")]
-    assert set(rows) == {(contender.name, form.name) for contender in chosen for form in contender.forms}
-    for row in rows.values():
+    assert set(measured) == {(contender.name, form.name) for contender in chosen for form in contender.forms}
+    for row in measured.values():
         assert row["errors"] == 0
         assert row["rate"] > 0
         assert row["of_floor"] == pytest.approx(row["rate"] / row["floor_rate"])
         assert 0 < row["p50"] <= row["p99"]
-    assert rows["opwire", "base64"]["lead"] is None
-    assert rows["fastapi", "base64, def"]["lead"] > 0
+    assert measured["opwire", "base64"]["lead"] is None
+    assert measured["fastapi", "base64, def"]["lead"] > 0
     assert (tmp_path / "found.png").stat().st_size > 1000
     assert "ARGMAX along axis 1 of float32 [3, 3], 36 bytes" in done.stdout
 
 
 def test_unknown_names_are_refused():
-    done = run("--peers", "floor,nginx")
+    done = run("--peers", "floor,nginx", "--check-only")
     assert done.returncode == 2
     assert "nginx" in done.stderr
 
@@ -81,7 +86,7 @@ def test_cases_know_their_correct_answers():
 def server(tmp_path: Path, program: str) -> Contender:
     script = tmp_path / "server.py"
     script.write_text(program)
-    return replace(CONTENDERS["floor"], command=lambda start: [str(start.python), str(script), str(start.port)])
+    return replace(CONTENDERS["floor"], start=("{python}", str(script), "{port}"))
 
 
 WRONG = """
@@ -108,17 +113,16 @@ def test_a_wrong_answer_is_not_measured(tmp_path):
         return Measured(1, 0, 1.0, 1.0, 1.0, 1.0)
 
     with (
-        running(contender, HERE, "", contender.forms[0].request(SMALL)) as started,
+        serving(contender, HERE, "", contender.forms[0]) as started,
         pytest.raises(ValueError, match="wrong answer"),
     ):
-        list(measure(contender, contender.forms[0], started, started, [SMALL], Plan(load, 1, 1, loads.append)))
+        list(rows(contender, contender.forms[0], started, started, [SMALL], Plan(1, 1, loads.append, load)))
     assert loads == []
 
 
 def test_the_output_of_a_server_that_exits_is_reported(tmp_path):
     contender = server(tmp_path, "raise SystemExit('no licence')")
-    first = contender.forms[0].request(SMALL)
-    with pytest.raises(ServerFailed, match="no licence"), running(contender, HERE, "", first):
+    with pytest.raises(ServerFailed, match="no licence"), serving(contender, HERE, "", contender.forms[0]):
         pass
 
 
@@ -134,7 +138,7 @@ def test_all_processes_of_a_server_are_measured_and_ended(tmp_path):
     memory = "x = bytearray(b'1') * 50_000_000; import time; time.sleep(600)"
     child = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {memory!r}], start_new_session=True)\n"
     contender = server(tmp_path, child + WRONG)
-    with running(contender, HERE, "", contender.forms[0].request(SMALL)) as started:
+    with serving(contender, HERE, "", contender.forms[0]) as started:
         processes = [Path(f"/proc/{process}") for process in started.ids()]
         assert len(processes) == 2
         assert started.cpu_seconds() > 0
@@ -158,10 +162,10 @@ def test_environments_are_installed_once(tmp_path):
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
     made = install("tiny", [str(wheel)], tmp_path / "cache")
-    assert made.seconds is not None
-    assert made.version("tiny-peer") == "1.5"
-    again = install("tiny", [str(wheel)], tmp_path / "cache")
-    assert (again.python, again.seconds) == (made.python, None)
+    assert version(made, "tiny-peer") == "1.5"
+    created = made.lstat().st_mtime_ns
+    assert install("tiny", [str(wheel)], tmp_path / "cache") == made
+    assert made.lstat().st_mtime_ns == created
     with pytest.raises(NotInstalled, match="absent"):
         install("tiny", [str(tmp_path / "absent-1.0-py3-none-any.whl")], tmp_path / "cache")
 
@@ -174,13 +178,14 @@ def test_contenders_without_requirements_share_this_environment(tmp_path):
 # --- load
 
 
-@pytest.mark.skipif(wrk.PROGRAM is None, reason="wrk is not installed")
+@needs_wrk
 def test_wrk_varies_the_number_in_each_request(tmp_path):
     numbers = tmp_path / "numbers"
     reads = 'self.rfile.read(int(self.headers["Content-Length"]))'
     contender = server(tmp_path, WRONG.replace(reads, f"open({str(numbers)!r}, 'ab').write({reads} + b'\\n')"))
-    request = Request("/x", {"X-One": "1"}, (b"<", b">tail"), Counter(10, 16, 2))
-    with running(contender, HERE, "", request) as started:
+    request = Request("/x", {"X-One": "1"}, (b"<", b">tail"), range(10, 17, 2))
+    with serving(contender, HERE, "", contender.forms[0]) as started:
+        post(started, request)
         sent = len(numbers.read_text().splitlines())
         found = wrk.measure(started.url, request, 1, 0.5, 5)
     lines = numbers.read_text().splitlines()[sent:]
@@ -196,26 +201,23 @@ def test_wrk_varies_the_number_in_each_request(tmp_path):
 
 
 def row(contender: str, form: str, of_floor: float, encoding: str = "base64") -> Row:
-    return Row(
-        contender=contender, title=contender, form=form, encoding=encoding, case="small", connections=8,
-        rate=of_floor * 1000, floor_rate=1000.0, of_floor=of_floor, cpu=1e-4, floor_cpu=1e-5, p50=1e-3, p99=2e-3,
-        memory=1.0, errors=0,
-    )  # fmt: skip
+    named = {"contender": contender, "title": contender, "form": form, "encoding": encoding, "case": "small"}
+    return {**named, "connections": 8, "of_floor": of_floor}
 
 
 def test_the_lead_compares_best_forms_of_the_same_encoding():
-    rows = [
+    found = [
         row("opwire", "base64", 0.4),
         row("opwire", "base64, new desc", 0.2),
         row("opwire", "binary tail", 0.5, "binary"),
         row("peer", "base64", 0.1),
         row("peer", "raw", 0.1, "binary"),
     ]
-    assert [report.lead(one, rows) for one in rows[3:]] == [pytest.approx(4.0), pytest.approx(5.0)]
-    assert str(report.lead(rows[0], rows)) == "nan"
-    assert str(report.lead(rows[3], rows[3:])) == "nan"
+    assert [report.lead(one, found) for one in found[3:]] == [pytest.approx(4.0), pytest.approx(5.0)]
+    assert str(report.lead(found[0], found)) == "nan"
+    assert str(report.lead(found[3], found[3:])) == "nan"
 
 
 def test_bars_are_medians_in_ascending_order():
-    rows = [row("a", "x", 0.1), row("a", "x", 0.3), row("a", "x", 0.2), row("b", "y", 0.15)]
-    assert report.plotted(rows, SMALL) == [("b, y", 0.15), ("a, x", 0.2)]
+    found = [row("a", "x", 0.1), row("a", "x", 0.3), row("a", "x", 0.2), row("b", "y", 0.15)]
+    assert plotted(found, "small") == [("b, y", 0.15), ("a, x", 0.2)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from fractions import Fraction
 from typing import Any
@@ -28,6 +30,8 @@ from tests.support.products import (
     plan_of,
 )
 
+SIMPLE = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 0}
+
 
 @pytest.fixture(scope="module", params=[1, 3], ids=lambda threads: f"{threads}-threads")
 def cpu(request):
@@ -48,6 +52,43 @@ def test_exact_sums_match_fractions():
     with np.errstate(over="ignore"):
         found = sums.odd().astype(np.float32)
     np.testing.assert_array_equal(found, np.array([oracle.rounded(e, np.dtype(np.float32)) for e in exact]))
+
+
+@pytest.fixture
+def small_product(cpu):
+    """Multiplies matrices of 12 x 12 elements with one job, which keeps what it prepares."""
+    plan = plan_of("GEMM", {"ATensor": normal(1, 1, 12, 12), "BTensor": normal(1, 1, 12, 12)}, **SIMPLE)
+
+    def run(a: Array, b: Array) -> Array:
+        target = np.empty((1, 1, 12, 12), np.float32)
+        cpu.run(plan, {"ATensor": a, "BTensor": b}, {"OutputTensor": target}, never_stop)
+        return target
+
+    return run
+
+
+def test_short_products_on_several_threads_do_not_share_what_they_prepare(small_product):
+    chosen = np.random.default_rng(5)
+    given = [chosen.integers(-9, 9, (2, 1, 1, 12, 12)).astype(np.float32) for _ in range(200)]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda pair: small_product(*pair), given))
+    for (a, b), product in zip(given, found, strict=True):
+        np.testing.assert_array_equal(product, a @ b)
+
+
+def test_short_products_take_tensors_of_any_layout(small_product):
+    chosen = np.random.default_rng(6)
+    a, b = chosen.integers(-9, 9, (2, 1, 1, 12, 12)).astype(np.float32)
+    for left in (a, np.asfortranarray(a), a[..., ::-1, :]):
+        np.testing.assert_array_equal(small_product(left, b), left @ b)
+
+
+def test_short_products_do_not_keep_their_tensors(small_product):
+    a, b = normal(1, 1, 12, 12), normal(1, 1, 12, 12, seed=1)
+    target = weakref.ref(small_product(a, b))
+    kept = [weakref.ref(a), weakref.ref(b)]
+    del a, b
+    assert [each() for each in (target, *kept)] == [None, None, None]
 
 
 def attention(device: CpuDevice, q: Array, k: Array, v: Array, heads: int, **fields: Any) -> Array:

@@ -28,7 +28,8 @@ from .finishing import Finish
 from .gemm import SMALL_FLOATS, GemmTiling, is_in_place
 from .multiplying import summation_error
 from .phases import MOST_SUMS, MOST_UNFOLDED, PhaseTiling, copied_filters, flat_view, grouped, visits_of_tiles
-from .product_tiles import Columns, Located, Product, bound_tiles, kernels_of
+from .product import Columns, Located, Product, kernels_of
+from .product_tiles import bound_tiles
 from .tile_geometry import operand
 from .window import SPATIAL
 

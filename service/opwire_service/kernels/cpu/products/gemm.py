@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from math import prod
 from typing import NamedTuple
 
@@ -21,7 +21,8 @@ from .epilogues import STRIP_BYTES, Epilogue
 from .finishing import Finish
 from .multiplying import DEPTH, summation_error
 from .operands import padded
-from .product_tiles import Columns, Located, Product, bound_tiles, kernels_of
+from .product import Columns, Located, Product, kernels_of
+from .product_tiles import bound_tiles
 from .softmax import SOFTMAX, Softmax
 from .workspace import Sizes
 
@@ -138,7 +139,8 @@ class GemmJob(Job):
         if self._is_turned:
             rows, columns = columns, rows
         small = SMALL_FLOATS * columns // padded(columns)
-        self._tiling = partial(GemmTiling.of, batches, rows, columns, self._depth, tall=HEIGHT, small=small)
+        tiling = partial(GemmTiling.of, batches, rows, columns, self._depth, tall=HEIGHT, small=small)
+        self._tiling = cache(tiling)
         self._dtype = plan.inputs["ATensor"].data_type.dtype
         self._finish = Finish(epilogue, summation_error(self._depth), self._depth, self._dtype)
 
@@ -164,14 +166,14 @@ class GemmJob(Job):
             self._output(outputs["OutputTensor"]), tiling.sizes(self._depth), self._finish, find,
         )  # fmt: skip
         if self._softmax is None:
-            return bound_tiles(product, tiling.boxes, pool)
+            return bound_tiles(product, tiling.boxes, pool, owner=self)
         return partial(self._run_softmax, self._softmax, product, tiling.boxes, outputs["OutputTensor"], pool)
 
     def _run_softmax(
         self, softmax: Softmax, product: Product, boxes: Boxes, target: Array, pool: Pool, stop: Stop
     ) -> None:
         sums = softmax.sums()
-        bound_tiles(product._replace(target=self._output(sums)), boxes, pool)(stop)
+        bound_tiles(product._replace(target=self._output(sums)), boxes, pool, owner=self)(stop)
         softmax.finish(sums, target, pool, stop)
 
     def _batched(self, array: Array) -> Array:

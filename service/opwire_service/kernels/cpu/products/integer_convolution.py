@@ -15,7 +15,8 @@ from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from .phases import PhaseTiling, copied_filters, grouped, visits_of_tiles
-from .product_tiles import Columns, Located, Product, ProductTiles, Tile, bound_tiles, kernels_of
+from .product import Columns, Located, Product, Tile, kernels_of
+from .product_tiles import ProductTiles, bound_tiles
 from .requantizing import FINISH_BYTES, Finishing, Quantized, WrappedFinish, strips
 
 

@@ -27,7 +27,7 @@ def widening(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Ar
     """Returns the call of ``WIDEN`` that copies ``[matrices, rows, columns]``.
 
     Args:
-        view: matrices to copy.
+        view: matrices to copy, which the caller keeps alive.
         memory: flat buffer for the copy.
         squares: sums of squares of the rows, ``[matrices, rows]``, to add to.
 
@@ -46,7 +46,7 @@ def widening(view: Array, memory: Array, squares: Array) -> tuple[KernelCall, Ar
     )
     copy = memory[: count * rows * pitch].reshape(count, rows, pitch)[:, :, :columns]
     places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data
-    found = KernelCall(*places, geometry, 0, count * rows, (view, memory, squares))
+    found = KernelCall(*places, geometry, 0, count * rows, (memory, squares))
     return found, copy.swapaxes(1, 2) if is_turned else copy
 
 
@@ -59,14 +59,14 @@ def packing(view: Array, memory: Array, squares: Array) -> KernelCall:
     """Returns the call of ``PACK`` that copies ``[matrices, rows, columns]`` into panels.
 
     Args:
-        view: matrices to copy.
+        view: matrices to copy, which the caller keeps alive.
         memory: flat buffer for the copy.
         squares: sums of squares of the columns, padded to whole panels, to add to.
     """
     matrix, row, column = (step // view.itemsize for step in view.strides)
     geometry = Matrices(rows=view.shape[1], columns=view.shape[2], matrix=matrix, row=row, column=column)
     places = view.ctypes.data, memory.ctypes.data, squares.ctypes.data
-    return KernelCall(*places, geometry, 0, len(view), (view, memory, squares))
+    return KernelCall(*places, geometry, 0, len(view), (memory, squares))
 
 
 def multiplying(left: Array, right: Array, sums: Array, panels: int, *, adds: bool = False) -> KernelCall:

@@ -21,6 +21,7 @@ from ....execution import Bound, Stop, Stopped
 from ..jit.compiler import Entry, Kernel
 from . import sharing
 from .scratch import Scratch
+from .shelf import Shelf
 
 Piece = Callable[[int, int], object]
 """Computes units ``begin`` to ``end``; releases the GIL."""
@@ -76,11 +77,13 @@ class Pool:
     Attributes:
         threads: their number.
         scratch: memory for the scratch data of jobs that share it; None if each has its own.
+        shelf: what jobs keep for their next run.
     """
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self.scratch: Scratch | None = None
+        self.shelf = Shelf()
         self._tickets: SimpleQueue[_SharedWork | None] = SimpleQueue()
         self._memory = (ctypes.c_int64 * (sharing.MAILBOXES + sharing.MAILBOX * threads))()
         self._address = ctypes.addressof(self._memory)

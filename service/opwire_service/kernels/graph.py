@@ -107,10 +107,11 @@ class GraphMemory:
         read += [(at, self.graph.outputs[name]) for name, at in self.steps.copies.items()]
         return any(desc.data_size_in_bytes > written[at] for at, desc in read if at.place is Place.BETWEEN)
 
-    def arrays(self, inputs: Arrays, outputs: Arrays) -> GraphTensors:
-        """Returns the tensors of all steps for one run."""
+    def arrays(self, inputs: Arrays, outputs: Arrays, apart: Mapping[int, Array] | None = None) -> GraphTensors:
+        """Returns the tensors of all steps for one run; ``apart`` see there."""
         # Zeroed where there are gaps, so that no step reads leftovers of another request.
-        return GraphTensors(self, inputs, outputs, (np.zeros if self.has_gaps else np.empty)(self.size, np.uint8))
+        block = (np.zeros if self.has_gaps else np.empty)(self.size, np.uint8)
+        return GraphTensors(self, inputs, outputs, block, apart or {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,12 +122,14 @@ class GraphTensors:
         memory: the placement of the intermediates.
         inputs, outputs: the arrays of the graph.
         block: memory for the intermediates.
+        apart: bytes of the intermediates that have memory of their own instead, by number.
     """
 
     memory: GraphMemory
     inputs: Arrays
     outputs: Arrays
     block: Array
+    apart: Mapping[int, Array] = field(default_factory=dict)
 
     def of(self, step: Step) -> tuple[Arrays, Arrays]:
         """Returns the inputs and outputs of a step."""
@@ -134,8 +137,12 @@ class GraphTensors:
 
     def copy(self) -> None:
         """Fills the outputs that are copies of inputs or of intermediates rather than outputs of a step."""
-        for name, source in self.memory.steps.copies.items():
-            self.outputs[name][...] = self.array(self.memory.graph.outputs[name], source)
+        for name in self.memory.steps.copies:
+            self.outputs[name][...] = self.copied(name)
+
+    def copied(self, output: str) -> Array:
+        """Returns what an output is a copy of."""
+        return self.array(self.memory.graph.outputs[output], self.memory.steps.copies[output])
 
     def _views(self, descs: Mapping[str, BufferTensorDesc], places: Mapping[str, Bytes]) -> dict[str, Array]:
         return {name: self.array(desc, places[name]) for name, desc in descs.items()}
@@ -143,7 +150,8 @@ class GraphTensors:
     def array(self, desc: BufferTensorDesc, at: Bytes) -> Array:
         """Returns a view of a step's tensor as its desc describes it."""
         if at.place is Place.BETWEEN:
-            return desc.view(self.block, self.memory.offsets[int(at.name)])
+            own = self.apart.get(int(at.name))
+            return desc.view(self.block, self.memory.offsets[int(at.name)]) if own is None else desc.view(own)
         name = str(at.name)
         of_graph = self.memory.graph.inputs if at.place is Place.INPUT else self.memory.graph.outputs
         array = (self.inputs if at.place is Place.INPUT else self.outputs)[name]

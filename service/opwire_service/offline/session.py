@@ -133,7 +133,7 @@ class OfflineSession:
             ContractViolation, RequestError: as for ``register``.
         """
         with self._call():
-            return self._prepare(request, lambda data, given: data)
+            return self._prepare(request, lambda data, given: data.toreadonly())
 
     def _prepare(self, request: ExecuteRequest, keep: Callable[[memoryview, Payload], memoryview]) -> PreparedGraph:
         prepared = self._engine.prepare(request)
@@ -228,4 +228,4 @@ def open_session(device: str | None) -> OfflineSession:
 def _kept(data: memoryview, given: Payload) -> memoryview:
     """Returns the bytes of a constant, copied if they are those of an array that the caller may change."""
     changeable = isinstance(given, memoryview) and not given.readonly
-    return np.frombuffer(data, np.uint8).copy().data if changeable else data
+    return (np.frombuffer(data, np.uint8).copy().data if changeable else data).toreadonly()

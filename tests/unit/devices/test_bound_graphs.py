@@ -20,7 +20,7 @@ from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cpu.elementwise.kernel import is_ready
-from opwire_service.kernels.cpu.run.bound_graph import BoundGraphs
+from opwire_service.kernels.cpu.run.bound_graph import COPIED_BYTES, BoundGraphs
 from tests.support.execution import never_stop
 
 SIZES = [1, 1, 20, 30]
@@ -76,9 +76,26 @@ def bound(cpu_device: CpuDevice, plan: Plan) -> dict[str, Array]:
     inputs = drawn(0)
     for _ in range(TIMES):
         assert np.array_equal(run(cpu_device, plan, inputs), expected(inputs))
-    graph, _ = cpu_device._graphs._kept[plan]
-    assert [part is not None for _, part in graph._parts] == [True, True, False]
+    assert bound_parts(cpu_device, plan) == [True, True, True]
     return inputs
+
+
+def bound_parts(device: CpuDevice, plan: Plan) -> list[bool]:
+    """Returns for each part that every run of a graph runs whether it is bound."""
+    graph, _ = device._graphs._kept[plan]
+    return [part is not None for _, part in graph._parts]
+
+
+class Memory:
+    """An owner of the memory of an array that cannot be written to."""
+
+    def __init__(self, array: Array) -> None:
+        self.held = array
+        address, _ = array.__array_interface__["data"]
+        self.__array_interface__ = {**array.__array_interface__, "data": (address, True)}
+
+    def read_only(self) -> Array:
+        return np.asarray(self)
 
 
 def test_each_run_reads_its_input_and_the_constants_as_they_are(cpu_device, plan, bound):
@@ -113,6 +130,65 @@ def test_constants_are_not_kept_alive(cpu_device, plan, bound):
     assert [each() for each in watched] == [None] * 3
 
 
+def test_what_depends_on_fixed_constants_alone_runs_once(cpu_device, plan, bound):
+    one, two, _ = bound
+    owners = {name: Memory(bound[name].copy()) for name in (one, two)}
+    for seed in range(TIMES):
+        inputs = {**{name: owner.read_only() for name, owner in owners.items()}, "x": drawn(seed)["x"]}
+        assert np.array_equal(run(cpu_device, plan, inputs), expected(inputs))
+        assert bound_parts(cpu_device, plan) == [True]
+
+
+def test_fixed_constants_of_another_owner_are_read_anew(cpu_device, plan, bound):
+    one, two, x = bound
+    for seed in range(TIMES):
+        bound[one][...] = drawn(seed)[one]
+        owner = Memory(bound[one])
+        inputs = {one: owner.read_only(), two: Memory(bound[two]).read_only(), x: bound[x]}
+        for _ in range(TIMES):
+            assert np.array_equal(run(cpu_device, plan, inputs), expected(inputs))
+
+
+def test_fixed_constants_are_not_kept_alive(cpu_device, plan, bound):
+    owners = {name: Memory(bound[name]) for name in bound}
+    watched = [weakref.ref(owner) for owner in owners.values()]
+    for _ in range(TIMES):
+        run(cpu_device, plan, {name: owner.read_only() for name, owner in owners.items()})
+    owners.clear()
+    gc.collect()
+    assert [each() for each in watched] == [None] * 3
+
+
+def test_a_stopped_run_leaves_work_that_is_done_once_to_the_next_one(cpu_device, plan, bound):
+    for polls in range(3):
+        owners = {name: Memory(bound[name]) for name in bound}
+        inputs = {name: owner.read_only() for name, owner in owners.items()}
+        answers = iter([False] * polls + [True])
+        with pytest.raises(Stopped):
+            run(cpu_device, plan, inputs, answers.__next__)
+        assert np.array_equal(run(cpu_device, plan, inputs), expected(inputs))
+
+
+def test_large_tensors_are_read_and_written_in_place(cpu_device):
+    cpu_device.warm_up()
+    sizes = [1, 1, 1, COPIED_BYTES // 4 + 1]
+    tensor = {"DataType": "INT32", "Sizes": sizes}
+    desc = dict.fromkeys(("ATensor", "BTensor", "OutputTensor"), tensor)
+    adds = {"type": "ELEMENT_WISE_ADD", "desc": desc}
+    nodes = {
+        "more": {**adds, "inputs": {"ATensor": "input:x", "BTensor": "input:x"}},
+        "most": {**adds, "inputs": {"ATensor": "more", "BTensor": "more"}},
+        "y": {**adds, "inputs": {"ATensor": "most", "BTensor": "most"}},
+    }
+    plan = check_graph({"nodes": nodes, "outputs": {"y": "y"}})
+    for seed in range(TIMES):
+        x = np.random.default_rng(seed).integers(-999, 999, sizes, np.int32)
+        y = np.zeros_like(x)
+        cpu_device.run(plan, {"x": x}, {"y": y}, never_stop)
+        assert np.array_equal(y, 8 * x)
+    assert bound_parts(cpu_device, plan) == [False, True, False]
+
+
 def test_a_run_during_another_one_is_its_own(cpu_device, plan, bound):
     others: list[Array] = []
 
@@ -139,7 +215,7 @@ def test_graphs_are_kept_as_far_as_their_memory_fits(cpu_device, plan, bound):
     find, pool = cpu_device._library.find, cpu_device._pool
     size = job.scratch_bytes(pool.threads)
     other = check_graph(GRAPH)
-    kept = BoundGraphs(find, pool, 2 * size - 1)
+    kept = BoundGraphs(find, pool, 2 * size)
     first = kept.of(plan, job, bound)
     assert kept.of(plan, job, bound) is first
     kept.of(other, cpu_device._prepare(other).job, bound)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -117,9 +117,9 @@ class InPlace(GraphPart):
 
     def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
         """See ``GraphPart``."""
-        self.bind(tensors, find, pool)(stop)
+        self.bind(tensors, (), find, pool)(stop)
 
-    def bind(self, tensors: GraphTensors, find: Find, pool: Pool) -> Bound:
+    def bind(self, tensors: GraphTensors, fixed: Collection[Bytes], find: Find, pool: Pool) -> Bound:
         """See ``GraphPart``."""
         inputs, outputs = tensors.of(self.step)
         if not self._is_copied:

@@ -29,6 +29,9 @@ IS_WIDE = "+avx512f" in (_host() if _given.CPU_FEATURES is None else _given.CPU_
 TALL, SHORT = (8, 3) if IS_WIDE else (2, 2)
 """Rows multiplied at once, and the maximum number of remaining rows for the narrower kernel."""
 
+PANELS_OF_ONE, PANELS_OF_TWO = (4, 2) if IS_WIDE else (2, 1)
+"""Panels multiplied at once where matrices have one or two rows: a sum waits for the last one added to it."""
+
 
 def summation_error(depth: int) -> float:
     """Returns the error of a sum of ``depth`` exact products, relative to the sum of their magnitudes."""
@@ -142,6 +145,44 @@ def _few(
 
 
 @inner
+def _one_row(zero: float, geometry: MatrixProduct, left: int, right: int, length: int, sums: int, adds: int) -> None:
+    """Multiplies a single row by ``PANELS_OF_ONE`` panels."""
+    step, place, across = 8 * geometry.step, 0, geometry.length * WIDTH
+    s, t, u, v = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+    for k in range(0, length * WIDTH, WIDTH):
+        number = load(left + place, 0, 0.0)
+        s = fused_vectors(_numbers(right, k, zero), number, s)
+        t = fused_vectors(_numbers(right, k + across, zero), number, t)
+        if PANELS_OF_ONE > 2:
+            u = fused_vectors(_numbers(right, k + 2 * across, zero), number, u)
+            v = fused_vectors(_numbers(right, k + 3 * across, zero), number, v)
+        place += step
+    _leave(sums, 0, s, geometry, adds)
+    _leave(sums + 8 * WIDTH, 0, t, geometry, adds)
+    if PANELS_OF_ONE > 2:
+        _leave(sums + 16 * WIDTH, 0, u, geometry, adds)
+        _leave(sums + 24 * WIDTH, 0, v, geometry, adds)
+
+
+@inner
+def _two_rows(zero: float, geometry: MatrixProduct, left: int, right: int, length: int, sums: int, adds: int) -> None:
+    """Multiplies two rows by two panels."""
+    below, step, place, across = left + 8 * geometry.row, 8 * geometry.step, 0, geometry.length * WIDTH
+    s, t, u, v = spread(0.0), spread(0.0), spread(0.0), spread(0.0)
+    for k in range(0, length * WIDTH, WIDTH):
+        found, other = _numbers(right, k, zero), _numbers(right, k + across, zero)
+        s = fused_vectors(found, load(left + place, 0, 0.0), s)
+        t = fused_vectors(found, load(below + place, 0, 0.0), t)
+        u = fused_vectors(other, load(left + place, 0, 0.0), u)
+        v = fused_vectors(other, load(below + place, 0, 0.0), v)
+        place += step
+    _leave(sums, 0, s, geometry, adds)
+    _leave(sums, 1, t, geometry, adds)
+    _leave(sums + 8 * WIDTH, 0, u, geometry, adds)
+    _leave(sums + 8 * WIDTH, 1, v, geometry, adds)
+
+
+@inner
 def _panel(zero: float, geometry: MatrixProduct, left: int, right: int, length: int, sums: int, adds: int) -> None:
     """Computes the sums of all rows of a matrix in one panel."""
     rows, pitch, across = geometry.rows, geometry.panels * WIDTH, geometry.row
@@ -153,20 +194,35 @@ def _panel(zero: float, geometry: MatrixProduct, left: int, right: int, length: 
             _eight(zero, geometry, here, right, length, there, min(TALL, rows - row), adds)
 
 
+@inner
+def _panels(
+    zero: float, geometry: MatrixProduct, left: int, right: int, length: int, sums: int, left_over: int, adds: int
+) -> int:
+    """Computes the sums of a matrix in one or more of the panels that are left; returns their number."""
+    if geometry.rows == 1 and left_over >= PANELS_OF_ONE:
+        _one_row(zero, geometry, left, right, length, sums, adds)
+        return PANELS_OF_ONE
+    if geometry.rows == 2 and left_over >= PANELS_OF_TWO > 1:
+        _two_rows(zero, geometry, left, right, length, sums, adds)
+        return PANELS_OF_TWO
+    _panel(zero, geometry, left, right, length, sums, adds)
+    return 1
+
+
 @kernel
 def multiply(zero: float, source: int, target: int, states: int, geometry: MatrixProduct, begin: int, end: int) -> None:
     """A unit is a panel of a matrix; the source is the left operand, the states are the right one."""
     panels, length, size = geometry.panels, geometry.length, size_of(zero)
     matrix_sums = geometry.rows * panels * WIDTH
     for first in range(0, length, DEPTH):
-        count, adds = min(DEPTH, length - first), int(first > 0 or geometry.adds)
-        for unit in range(begin, end):
+        count, adds, unit = min(DEPTH, length - first), int(first > 0 or geometry.adds), begin
+        while unit < end:
             matrix = unit // panels
             panel = unit - matrix * panels
             left = source + 8 * (matrix * geometry.matrix + first * geometry.step)
             right = states + size * WIDTH * (unit * length + first)
             sums = target + 8 * (matrix * matrix_sums + panel * WIDTH)
-            _panel(zero, geometry, left, right, count, sums, adds)
+            unit += _panels(zero, geometry, left, right, count, sums, min(end - unit, panels - panel), adds)
 
 
 MULTIPLY, MULTIPLY_SINGLES = Kernel(multiply, INT64), Kernel(multiply, FLOAT32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -39,6 +39,8 @@ AT_ONCE = 1 << 26
 
 SHORT = 1 << 20
 """Products of a sequence below which it takes less time than to wake a thread."""
+
+WEIGHTS = ("WeightTensor", "RecurrenceTensor", "BiasTensor", "PeepholeTensor")
 
 INITIAL = ("HiddenInitTensor", "CellMemInitTensor")
 """States before the first step."""
@@ -142,8 +144,42 @@ class Space:
             setattr(self.memory, name, address + 8 * first)
             first += size
 
+        self._sizes = sizes
+        self._lanes: dict[tuple[int, int], Lane] = {}
+
     def __getitem__(self, name: str) -> Array:
         return self._buffers[name]
+
+    def lane(self, direction: Direction, count: int) -> Lane:
+        """Returns the memory for some batch entries in a direction."""
+        key = direction.number, count
+        if key not in self._lanes:
+            self._lanes[key] = Lane(self._sizes, direction, self, count)
+        return self._lanes[key]
+
+
+class Lane:
+    """Memory of a thread for a number of batch entries in one direction.
+
+    Attributes:
+        network: what the kernel reads.
+        address: its address.
+        registers: the constants of the activations.
+        states: the hidden states and the cells, ``[entries, hidden]``.
+        lengths, ends: see ``Memory``.
+        vectors, sequence: inputs and hidden states of some steps, ``[steps, entries, ...]``.
+    """
+
+    def __init__(self, sizes: Sizes, direction: Direction, space: Space, count: int) -> None:
+        self.network = direction.network.replaced(entries=count, memory=space.memory)
+        self.network.early.rows = self.network.late.rows = count
+        self.address, _ = self.network.buffer_info()
+        self.registers = space["registers"][: direction.registers.size].reshape(direction.registers.shape)
+        hidden, rows = slice(sizes.hidden), sizes.steps * count
+        self.states = [space[name].reshape(-1, sizes.pitch)[:count, hidden] for name in ("states", "cells")]
+        self.lengths, self.ends = (space[name].view(np.int64)[:count] for name in ("lengths", "ends"))
+        self.vectors = space["vectors"][: rows * sizes.width].reshape(sizes.steps, count, sizes.width)
+        self.sequence = space["sequence"][: rows * sizes.pitch].reshape(sizes.steps, count, sizes.pitch)[..., hidden]
 
 
 class Direction:
@@ -155,13 +191,17 @@ class Direction:
         number: its number.
         inputs: the inputs.
         registers: see ``Programs``.
+        is_fixed: whether its weights never change.
 
     Attributes:
         network: the network, but for the memory of its batch entries.
     """
 
-    def __init__(self, sizes: Sizes, network: Network, number: int, inputs: Arrays, registers: Array) -> None:
+    def __init__(
+        self, sizes: Sizes, network: Network, number: int, inputs: Arrays, registers: Array, *, is_fixed: bool
+    ) -> None:
         self._sizes, self._inputs, self.number, self.registers = sizes, inputs, number, registers
+        self._is_fixed, self._is_laid_out = is_fixed, False
         recurrence = inputs["RecurrenceTensor"][0, number]
         early = sizes.early * sizes.hidden
         views = (inputs["WeightTensor"][0, number], recurrence[:early], recurrence[early:])
@@ -177,17 +217,20 @@ class Direction:
         )
 
     def lay_out(self, stop: Stop) -> None:
-        """Reads the weights.
+        """Reads the weights, unless they are known.
 
         Raises:
             Stopped: ``stop()`` returned True.
         """
+        if self._is_laid_out:
+            return
         for view, panels in self._weights:
             lay_out(view, panels, stop)
         if "BiasTensor" in self._inputs:
             self._add_biases(self._inputs["BiasTensor"][0, 0, self.number])
         if "PeepholeTensor" in self._inputs:
             self._peepholes[:-WIDTH] = self._inputs["PeepholeTensor"][0, 0, self.number]
+        self._is_laid_out = self._is_fixed
 
     def _add_biases(self, given: Array) -> None:
         """Adds up both biases; the recurrent ones of late gates stay apart."""
@@ -223,10 +266,14 @@ class RecurrentJob(Job):
         return self._sizes.scratch_bytes(self._directions, threads)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        multiply = find(MULTIPLY_SINGLES).address
+        return self.bind_fixed((), inputs, outputs, find, pool)
+
+    def bind_fixed(self, fixed: Collection[str], inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        multiply, sizes = find(MULTIPLY_SINGLES).address, self._sizes
+        is_fixed = all(name in fixed for name in WEIGHTS if name in inputs)
         directions = [
-            Direction(self._sizes, network.replaced(multiply=multiply), number, inputs, programs.registers)
-            for number, (network, programs) in enumerate(zip(self._networks, self._programs, strict=True))
+            Direction(sizes, own.replaced(multiply=multiply), number, inputs, programs.registers, is_fixed=is_fixed)
+            for number, (own, programs) in enumerate(zip(self._networks, self._programs, strict=True))
         ]
         spaces = Workspaces(partial(Space, self._sizes), pool.scratch)
         work = _Work(self._sizes, find(self._kernel).call, inputs, outputs, spaces)
@@ -280,53 +327,42 @@ class _Work(NamedTuple):
 
     def _walk(self, direction: Direction, entries: slice, space: Space, stop: Stop) -> None:
         """Runs the sequences of some entries, each over its own length."""
-        count, hidden, number = entries.stop - entries.start, self.sizes.hidden, direction.number
-        space["registers"][: direction.registers.size] = direction.registers.reshape(-1)
-        ends = self._ends(direction, entries, space)
-        states = [space[name].reshape(-1, self.sizes.pitch)[:count, :hidden] for name in ("states", "cells")]
-        for name, state in zip(INITIAL, states, strict=True):
-            state[...] = 0
-            if name in self.inputs:
-                has = direction.network.is_backward | (ends > 0)[:, None]
-                state[...] = np.where(has, self.inputs[name][0, number, entries], 0)
-        self._steps(direction, entries, int(ends.max()), space, stop)
-        for name, state in zip(FINAL, states, strict=True):
+        number, lane = direction.number, space.lane(direction, entries.stop - entries.start)
+        lane.registers[...] = direction.registers
+        self._measure(lane, entries)
+        for name, state in zip(INITIAL, lane.states, strict=True):
+            state[...] = self.inputs[name][0, number, entries] if name in self.inputs else 0
+            if "SequenceLengthsTensor" in self.inputs and not lane.network.is_backward:
+                state[lane.ends == 0] = 0
+        self._steps(lane, number, entries, stop)
+        for name, state in zip(FINAL, lane.states, strict=True):
             if name in self.outputs:
                 self.outputs[name][0, number, entries] = state
 
-    def _ends(self, direction: Direction, entries: slice, space: Space) -> Array:
-        """Writes the lengths of the entries, and returns the steps at which they end.
+    def _measure(self, lane: Lane, entries: slice) -> None:
+        """Writes the lengths of the entries, and the steps at which they end.
 
         The last state of an empty sequence is the one before a backward pass. Forward it is 0, or, where no sequence
         has more than one step, the state after that step.
         """
-        longest, count = self.inputs["InputTensor"].shape[1], entries.stop - entries.start
-        lengths, ends = (space[name].view(np.int64)[:count] for name in ("lengths", "ends"))
-        lengths[...] = longest
+        longest = self.inputs["InputTensor"].shape[1]
+        lane.lengths[...] = longest
         if "SequenceLengthsTensor" in self.inputs:
-            lengths[...] = np.minimum(self.inputs["SequenceLengthsTensor"][0, 0, 0, entries], longest)
-        ends[...] = lengths
-        if longest == 1 and not direction.network.is_backward:
-            ends[...] = 1
-        return ends
+            lane.lengths[...] = np.minimum(self.inputs["SequenceLengthsTensor"][0, 0, 0, entries], longest)
+        lane.ends[...] = 1 if longest == 1 and not lane.network.is_backward else lane.lengths
 
-    def _steps(self, direction: Direction, entries: slice, length: int, space: Space, stop: Stop) -> None:
+    def _steps(self, lane: Lane, number: int, entries: slice, stop: Stop) -> None:
         """Runs the steps that some entry has, and writes the output sequence."""
         source, target = self.inputs["InputTensor"][0, :, entries], self.outputs.get("OutputSequenceTensor")
-        sizes, count, number = self.sizes, source.shape[1], direction.number
-        network = direction.network.replaced(entries=count, memory=space.memory)
-        network.early.rows = network.late.rows = count
-        address, _ = network.buffer_info()
-        vectors = space["vectors"][: sizes.steps * count * sizes.width].reshape(sizes.steps, count, sizes.width)
-        found = space["sequence"][: sizes.steps * count * sizes.pitch].reshape(sizes.steps, count, sizes.pitch)
-        for first, last in _blocks(length, sizes.steps, direction.network.is_backward):
+        length, network = int(lane.ends.max()), lane.network
+        for first, last in _blocks(length, self.sizes.steps, network.is_backward):
             if stop():
                 raise Stopped
-            vectors[: last - first] = source[first:last]
-            network.ahead.rows = (last - first) * count
-            self.call(0, 0, 0, 0, address, first, last)
+            lane.vectors[: last - first] = source[first:last]
+            network.ahead.rows = (last - first) * source.shape[1]
+            self.call(0, 0, 0, 0, lane.address, first, last)
             if target is not None:
-                target[first:last, number, entries] = found[: last - first, :, : sizes.hidden]
+                target[first:last, number, entries] = lane.sequence[: last - first]
         if target is not None:
             target[length:, number, entries] = 0
 

@@ -1,4 +1,4 @@
-"""Weights of recurrent networks, laid out once per run."""
+"""Weights of recurrent networks, laid out once per run, or once for all runs if they never change."""
 
 from __future__ import annotations
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from opwire.graph import Step
+from opwire.graph import Bytes, Step
 
 from ....execution import Arrays, Bound, Stop, Stopped
 from ...graph import GraphMemory, GraphTensors
@@ -37,9 +38,16 @@ class GraphPart:
         """Runs the steps on the graph's tensors."""
         self.job.run(*tensors.of(self.step), find, pool, stop)
 
-    def bind(self, tensors: GraphTensors, find: Find, pool: Pool) -> Bound:
-        """Does the work shared by several runs on the same tensors, see ``Job.bind``."""
-        return self.job.bind(*tensors.of(self.step), find, pool)
+    def bind(self, tensors: GraphTensors, fixed: Collection[Bytes], find: Find, pool: Pool) -> Bound:
+        """Does the work shared by several runs on the same tensors, see ``Job.bind_fixed``.
+
+        Args:
+            tensors: the graph's tensors.
+            fixed: the buffers that no run changes.
+            find, pool: see ``Job``.
+        """
+        names = frozenset(name for name, at in self.step.inputs.items() if at in fixed)
+        return self.job.bind_fixed(names, *tensors.of(self.step), find, pool)
 
     def scratch_bytes(self, threads: int) -> int:
         """Returns the maximum scratch memory, in bytes, of a run on this many threads, besides those tensors."""

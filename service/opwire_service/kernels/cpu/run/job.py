@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -79,6 +79,10 @@ class Job:
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         """Does the work shared by several runs on the same arrays, which it keeps alive; runs must not overlap."""
         return partial(self.run, inputs, outputs, find, pool)
+
+    def bind_fixed(self, fixed: Collection[str], inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        """Does what ``bind`` does, and prepares the inputs of these names, whose elements never change, only once."""
+        return self.bind(inputs, outputs, find, pool)
 
     def scratch_bytes(self, threads: int) -> int:
         """Returns the maximum memory of a run, in bytes, on this many threads, besides inputs and outputs."""

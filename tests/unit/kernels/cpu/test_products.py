@@ -18,8 +18,10 @@ from opwire.check import check
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.execution import Stopped
+from opwire_service.kernels.cpu.numbers.vectors import WIDTH
 from opwire_service.kernels.cpu.products import blas
 from opwire_service.kernels.cpu.products.exact_sums import ExactSums
+from opwire_service.kernels.cpu.products.multiplying import DEPTH, MULTIPLY, MULTIPLY_SINGLES, MatrixProduct
 from tests.oracles import oracle
 from tests.support.execution import never_stop
 from tests.support.products import (
@@ -89,6 +91,29 @@ def test_short_products_do_not_keep_their_tensors(small_product):
     kept = [weakref.ref(a), weakref.ref(b)]
     del a, b
     assert [each() for each in (target, *kept)] == [None, None, None]
+
+
+@pytest.mark.parametrize("kernel", [MULTIPLY, MULTIPLY_SINGLES], ids=["doubles", "singles"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 9])
+def test_panels_of_few_rows(cpu, kernel, rows):
+    """Ranges of panels begin and end anywhere, among them those of two matrices; other panels are left alone."""
+    cpu.warm_up()
+    panels, length, chosen = 7, 2 * DEPTH + 1, np.random.default_rng(8)
+    left = chosen.integers(-9, 10, (2, rows, length)).astype(np.float64)
+    dtype = np.float64 if kernel is MULTIPLY else np.float32
+    right = chosen.integers(-9, 10, (2, panels, length, WIDTH)).astype(dtype)
+    product = MatrixProduct(rows=rows, panels=panels, length=length, matrix=rows * length, row=length, step=1)
+    wide = right.transpose(0, 2, 1, 3).reshape(2, length, panels * WIDTH)
+    exact = (left @ wide.astype(np.float64)).reshape(2, rows, panels, WIDTH)
+    call, addresses = cpu._library.find(kernel).call, [array.ctypes.data for array in (left, right)]
+    for begin in range(2 * panels):
+        for end in range(begin, 2 * panels + 1):
+            sums = np.full((2, rows, panels, WIDTH), np.nan)
+            call(0, addresses[0], sums.ctypes.data, addresses[1], product.buffer_info()[0], begin, end)
+            by_panel, right_ones = (array.swapaxes(1, 2).reshape(-1, rows, WIDTH) for array in (sums, exact))
+            np.testing.assert_array_equal(by_panel[begin:end], right_ones[begin:end])
+            assert np.isnan(by_panel[:begin]).all()
+            assert np.isnan(by_panel[end:]).all()
 
 
 def attention(device: CpuDevice, q: Array, k: Array, v: Array, heads: int, **fields: Any) -> Array:

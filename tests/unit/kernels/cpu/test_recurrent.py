@@ -14,7 +14,9 @@ from opwire.fields.member import NestedOperator
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.kernels.cpu.jit.compiler import Kernel, uncached_kernel
 from opwire_service.kernels.cpu.jit.element import INT64
+from opwire_service.kernels.cpu.recurrent.family import PREPARE
 from opwire_service.kernels.cpu.recurrent.geometry import Program
+from opwire_service.kernels.cpu.recurrent.job import WEIGHTS
 from opwire_service.kernels.cpu.recurrent.primitives import evaluate
 from opwire_service.kernels.cpu.recurrent.programs import Programs
 from tests.oracles import oracle
@@ -146,6 +148,32 @@ def test_sizes_that_fill_no_vector(cpu, name):
     oracle.assert_answers(
         plan, execute(cpu, plan, {key: array.tobytes() for key, array in inputs.items()}), oracle.expected(plan, inputs)
     )
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_runs_on_the_same_tensors(cpu, name):
+    """Weights are read again unless they are fixed; everything else always is."""
+    kind, gates, names, members = NETWORKS[name]
+    plan = check({"type": kind, "desc": network(kind, gates, names, **members)})
+    chosen = np.random.default_rng(12)
+    inputs = {key: np.zeros(desc.sizes, desc.data_type.dtype) for key, desc in plan.inputs.items()}
+    bound = {}
+    outputs = {is_fixed: {key: desc.allocate()[1] for key, desc in plan.outputs.items()} for is_fixed in (False, True)}
+    for is_fixed, own in outputs.items():
+        fixed = WEIGHTS if is_fixed else ()
+        cpu.warm_up()
+        bound[is_fixed] = PREPARE[kind](plan).bind_fixed(fixed, inputs, own, cpu._library.find, cpu._pool)
+    first = {}
+    for _ in range(3):
+        for array in inputs.values():
+            array[...] = chosen.integers(0, 5, array.shape) if array.dtype == np.uint32 else chosen.random(array.shape)
+        first = first or {key: inputs[key].copy() for key in WEIGHTS if key in inputs}
+        for is_fixed, own in outputs.items():
+            bound[is_fixed](never_stop)
+            right = {key: desc.allocate()[1] for key, desc in plan.outputs.items()}
+            cpu.run(plan, {**inputs, **(first if is_fixed else {})}, right, never_stop)
+            for key, array in own.items():
+                np.testing.assert_array_equal(array, right[key])
 
 
 def test_long_sequences_in_both_directions(cpu):

@@ -11,6 +11,7 @@ from mpmath import mpf
 
 from opwire.check import check
 from opwire.fields.member import NestedOperator
+from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.kernels.cpu.jit.compiler import Kernel, uncached_kernel
 from opwire_service.kernels.cpu.jit.element import INT64
@@ -163,7 +164,7 @@ def test_runs_on_the_same_tensors(cpu, name):
         fixed = WEIGHTS if is_fixed else ()
         cpu.warm_up()
         bound[is_fixed] = PREPARE[kind](plan).bind_fixed(fixed, inputs, own, cpu._library.find, cpu._pool)
-    first = {}
+    first: dict[str, Array] = {}
     for _ in range(3):
         for array in inputs.values():
             array[...] = chosen.integers(0, 5, array.shape) if array.dtype == np.uint32 else chosen.random(array.shape)

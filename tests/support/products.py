@@ -144,6 +144,10 @@ SHAPES = [
     (1, 12, 300, 24, 5, 1, 2, 4, 12),
     (2, 30, 9, 12, 3, 1, 1, 1, 6),
     (3, 40, 13, 30, 3, 2, 1, 1, 1),
+    # few filters, of which taps some places apart meet the same elements
+    (1, 3, 61, 16, 5, 2, 1, 2, 1),
+    (1, 6, 41, 6, 5, 4, 6, 3, 6),
+    (1, 56, 60, 9, 3, 2, 17, 0, 1),
     # the middle tap meets elements, some taps in the middle do, or none does
     (2, 40, 7, 30, 3, 1, 9, 9, 1),
     (2, 6, 7, 6, 3, 1, 9, 9, 6),

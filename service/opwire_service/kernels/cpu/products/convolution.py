@@ -33,8 +33,9 @@ from .product_tiles import bound_tiles
 from .tile_geometry import operand
 from .window import SPATIAL
 
-FEW = 8
-"""Maximum number of filters in a group whose lines are summed without matrix products."""
+FEW, FEW_UNFOLDED = 8, 16
+"""Maximum numbers of filters in a group whose lines are summed without matrix products; the second one is for filters
+of several taps, for which a matrix would have to be unfolded."""
 
 FEW_PHASES = 64
 """Maximum number of phases for which each one's memory is computed in advance."""
@@ -64,8 +65,9 @@ class ConvolutionJob(Job):
         self._gaps = Gaps(geometry) if Gaps(geometry).may_exist else None
         kernel = plan.inputs["FilterTensor"]
         self._filter_elements, self._dtype = kernel.element_count, kernel.data_type.dtype
-        self._depth = prod(kernel.sizes[2:]) * geometry.channels
-        is_few = geometry.filters <= FEW and self._depth <= MOST_DEPTH
+        taps = prod(kernel.sizes[2:])
+        self._depth = taps * geometry.channels
+        is_few = geometry.filters <= (FEW if taps == 1 else FEW_UNFOLDED) and self._depth <= MOST_DEPTH
         self._is_direct = is_few and self._epilogue.is_rounded
         self._is_point = _is_point(geometry) and geometry.images < min(WIDTH, geometry.filters)
         sizes = (1, geometry.groups), geometry.images, geometry.filters, self._depth

@@ -59,9 +59,9 @@ class Block(Record):
         copies: input lines copied for each channel and tap of the first dimension.
         copy_step: elements between two of those.
         line_step, tap_step: copied lines between the ones that adjacent output lines, or adjacent taps, read.
-        parts: copies of an input line: one for all taps of the last dimension, or one for each.
+        parts: copies of an input line; taps of the last dimension that are this far apart share one.
         pitch: numbers in a copy.
-        shift: numbers between those that adjacent taps read in the same copy.
+        shift: numbers between those that adjacent ones of these taps read.
     """
 
     lines: int
@@ -81,9 +81,11 @@ class Block(Record):
         length = min(axis.places, MOST_LENGTH)
         while True:
             whole = -(-length // WIDTH) * WIDTH
-            shift, rest = divmod(abs(axis.turn), axis.move)
-            is_shared = rest == 0 and shift <= whole
-            parts, pitch = (1, whole + (axis.taps - 1) * shift) if is_shared else (axis.taps, whole)
+            common = gcd(axis.move, axis.turn)
+            parts, shift = min(axis.move // common, axis.taps), abs(axis.turn) // common
+            pitch = whole + (-(-axis.taps // parts) - 1) * shift
+            if parts * pitch > axis.taps * whole:
+                parts, pitch = axis.taps, whole
             most = MOST_COPIED // (channels * outer.taps * parts * pitch)
             if inner.taps <= most:
                 break
@@ -134,10 +136,8 @@ def _store_offsets(geometry: DirectGeometry, offsets: int) -> None:
         channel, first, middle, last = taps_of(geometry, k)
         line = (channel * geometry.axes[0].taps + first) * block.copies
         line = (line + _order(geometry.axes[1], middle) * block.tap_step) * block.parts
-        if block.parts > 1:
-            store(offsets, k, (line + last) * block.pitch)
-        else:
-            store(offsets, k, line * block.pitch + _order(geometry.axes[2], last) * block.shift)
+        turn, part = split(_order(geometry.axes[2], last), block.parts)
+        store(offsets, k, (line + part) * block.pitch + turn * block.shift)
 
 
 @inner
@@ -152,7 +152,7 @@ def _copy_lines(zero: float, geometry: DirectGeometry, source: int, place: tuple
             low = _lowest(inner, middle) + copy * block.copy_step
             here = advance(source, channel * geometry.channel + high * outer.step + low * inner.step, zero)
             for part in range(block.parts):
-                begin = spot(axis, start, part) if block.parts > 1 else _lowest(axis, start)
+                begin = spot(axis, start, _order(axis, part))
                 begin = begin if is_inside(geometry, high, low) else axis.size
                 copy_line(zero, geometry, here, begin, there, block.pitch)
                 there += 8 * block.pitch

@@ -19,14 +19,14 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import mpmath
 import numpy as np
 
-from opwire.check import Plan, check
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
+from tests.directml.computed import Computed
 
 from .cell import Cell, Onnx, Tensor
 from .cells.functions import FUNCTIONS, Function
@@ -129,47 +129,33 @@ def _errors(errors: Array, most: float) -> dict[str, Any]:
     }
 
 
-class _Case(NamedTuple):
-    """A recorded operator with its inputs, and the output that DirectML wrote."""
-
-    plan: Plan
-    inputs: dict[str, Array]
-    output: str
-    written: Array
-
-    @property
-    def function(self) -> Function | None:
-        """The measured function that it computes, if there is one."""
-        found = next((each for each in FUNCTIONS if each.name == self.plan.operator.name), None)
-        given = {name: getattr(self.plan.attributes, name) for name in (found.fields if found else ())}
-        return found if found is not None and given == dict(found.fields) else None
-
-    @property
-    def name(self) -> str:
-        reduced = getattr(self.plan.attributes, "Function", None)
-        return self.plan.operator.name if reduced is None else f"{self.plan.operator.name} {reduced.name}"
-
-    def errors(self, device: CpuDevice) -> Array:
-        """Returns the distances of DirectML's results from opwire's, in ULPs, where opwire's are numbers."""
-        right = np.empty_like(self.written)
-        device.run(self.plan, self.inputs, {self.output: right}, lambda: False)
-        finite = np.isfinite(right)
-        distances = np.abs(self.written[finite].astype(np.float64) - right[finite].astype(np.float64))
-        errors = distances / np.spacing(np.abs(right[finite])).astype(np.float64)
-        errors[~np.isfinite(self.written[finite])] = np.inf
-        return np.asarray(errors)
-
-
-def _cases(path: Path) -> Iterator[_Case]:
+def _cases(path: Path) -> Iterator[Computed]:
     """Yields the cases of a recording that have floats as output."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for case in map(json.loads, lines):
-            plan = check(case["operator"], _LEVEL)
-            name, desc = next(iter(plan.outputs.items()))
-            if desc.data_type.dtype.kind == "f":
-                given = {key: base64.b64decode(text, validate=True) for key, text in case["inputs"].items()}
-                inputs = {key: each.view(given[key]) for key, each in plan.inputs.items()}
-                yield _Case(plan, inputs, name, desc.view(base64.b64decode(case["outputs"][name], validate=True)))
+        for line in map(json.loads, lines):
+            inputs, outputs = (
+                {name: base64.b64decode(text, validate=True) for name, text in line[side].items()}
+                for side in ("inputs", "outputs")
+            )
+            case = Computed("", _LEVEL, line["operator"], inputs, (outputs,))
+            if next(iter(case.plan.outputs.values())).data_type.dtype.kind == "f":
+                yield case
+
+
+def _function(case: Computed) -> Function | None:
+    """Returns the measured function that a case computes, if there is one."""
+    found = next((each for each in FUNCTIONS if each.name == case.name), None)
+    given = {name: getattr(case.plan.attributes, name) for name in (found.fields if found else ())}
+    return found if found is not None and given == dict(found.fields) else None
+
+
+def _distances(written: Array, right: Array) -> Array:
+    """Returns the distances of DirectML's results from opwire's, in ULPs, where opwire's are numbers."""
+    finite = np.isfinite(right)
+    written, right = written[finite].astype(np.float64), right[finite]
+    errors = np.abs(written - right.astype(np.float64)) / np.spacing(np.abs(right)).astype(np.float64)
+    errors[~np.isfinite(written)] = np.inf
+    return np.asarray(errors)
 
 
 def _recorded(path: Path, cpu: Cpu) -> list[Row]:
@@ -178,18 +164,22 @@ def _recorded(path: Path, cpu: Cpu) -> list[Row]:
     errors: dict[tuple[str, str], list[Array]] = {}
     device = CpuDevice()
     for case in _cases(path):
-        function, arrays = case.function, [array.reshape(-1) for array in case.inputs.values()]
+        function, output = _function(case), next(iter(case.plan.outputs))
+        written = case.answer(0, output)
         if function is None:
-            type_name = case.plan.outputs[case.output].data_type.name
-            errors.setdefault((case.name, type_name), []).append(case.errors(device))
+            reduced = getattr(case.plan.attributes, "Function", None)
+            name = case.plan.operator.name if reduced is None else f"{case.plan.operator.name} {reduced.name}"
+            found = errors.setdefault((name, case.plan.outputs[output].data_type.name), [])
+            found.append(_distances(written, case.run(device)[output]))
             continue
+        arrays = [array.reshape(-1) for array in case.arrays.values()]
         inside = np.flatnonzero(function.inside(*arrays))
         if inside.size >= _FEWEST:
             arguments = [np.ascontiguousarray(array[inside]) for array in arrays]
-            rows.append(row_of(function, arguments, cpu, case.written.reshape(-1)[inside]))
+            rows.append(row_of(function, arguments, cpu, written.reshape(-1)[inside]))
     device.close()
-    for (name, type_name), found in errors.items():
-        libraries = {"directml": _errors(np.concatenate(found), 0)}
+    for (name, type_name), each in errors.items():
+        libraries = {"directml": _errors(np.concatenate(each), 0)}
         rows.append({"group": "operators", "name": name, "type": type_name, "libraries": libraries})
     return rows
 

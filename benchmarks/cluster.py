@@ -1,4 +1,4 @@
-"""Measures a cluster: the cost of calls, how soon nodes join, how throughput scales, and that nothing leaks.
+"""Measures a cluster: the cost of calls, how soon nodes join, how throughput scales.
 
 But for ``gpus``, all nodes run on this machine. For ``scaling``, their device only waits and uses no CPU. The results
 show the overhead of dispatching to nodes, not of a network.
@@ -9,36 +9,32 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 
 import opwire
-from opwire.check import Plan, check
 from opwire.client import prepare
 from opwire.tensor import Array
-from opwire.wire import HEAD_LENGTH, Encoding, write_call
+from opwire.wire import Encoding, write_call
+from opwire_service.bench.load_generator import Address, measure, write_request
 from opwire_service.devices.base import DeviceUnavailable
 from opwire_service.devices.cpu import THREADS_VARIABLE
-from opwire_service.devices.ray.cluster import Cluster
 from opwire_service.devices.ray.device import RemoteDevice
 from opwire_service.settings import Limits, Settings
-from tests.cluster.loads import waiting
-from tests.cluster.nodes import ENVIRONMENT, STORE, Nodes, device_names, nodes, server_info
+from tests.cluster.loads import load, maximum, waiting
+from tests.cluster.nodes import ENVIRONMENT, Nodes, device_names, nodes, remote_device, server_info
 from tests.cluster.waiting import TARGET
 from tests.support.http.processes import until
 from tests.support.http.serving import serving
 
 from .report import Row, write
-
-_CPU = "opwire_service.devices.cpu:CpuDevice"
 
 _SIZES = {"4 B": (1, 60), "3.2 MB": (800_000, 30), "64 MB": (16_000_000, 10)}
 """Numbers of elements, and of calls."""
@@ -46,7 +42,6 @@ _SIZES = {"4 B": (1, 60), "3.2 MB": (800_000, 30), "64 MB": (16_000_000, 10)}
 _FIXED, _FACTOR = 2.5e-3, 1.3
 """Bound on a call: this many seconds, plus this multiple of the bare actor's time for the same bytes."""
 
-_CALLS = 10_000
 _JOINS, _JOINS_WITHIN = 3, 4.0
 _WORK, _CLIENTS_PER_NODE, _LINEAR = 0.05, 4, 0.9
 """Seconds of a request, clients, and the least share of linear growth."""
@@ -54,35 +49,11 @@ _WORK, _CLIENTS_PER_NODE, _LINEAR = 0.05, 4, 0.9
 _CLIENTS, _ROUNDS, _TIMES = 16, 4, 1.8
 """For two GPUs: clients, turns, and the least speedup."""
 
-_SETTLING, _SECONDS = 1.0, 8.0
-"""Seconds before answers are counted, and while they are."""
+_SECONDS = 8.0
+"""Seconds of a load."""
 
-Ask = Callable[[], bytes]
 Request = tuple[Any, Mapping[str, Any]]
 """An operator or a graph, and its inputs."""
-
-
-def _reduction(count: int) -> Plan:
-    """Returns a maximum over ``count`` numbers."""
-    tensor = {"DataType": "FLOAT32", "Sizes": [count]}
-    return check({"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": tensor, "Axes": [0]}})
-
-
-@contextmanager
-def _device(cluster: Nodes) -> Iterator[RemoteDevice]:
-    """Yields the device of the only node, as a server sees it."""
-    import ray
-
-    ray.init(cluster.address, log_to_driver=False, logging_level="error")
-    found: list[RemoteDevice] = []
-    devices = Cluster(cluster.address, STORE, found.append, lambda _: None, _CPU)
-    devices.start()
-    try:
-        until(lambda: bool(found))
-        yield found[0]
-    finally:
-        devices.close()
-        ray.shutdown()
 
 
 def _bare_actor() -> Any:
@@ -98,7 +69,7 @@ def _bare_actor() -> Any:
 
         def run(self, count: int, array: Any) -> Any:
             output = np.empty(1, "f4")
-            self._device.run(_reduction(count), {"InputTensor": array}, {"OutputTensor": output}, lambda: False)
+            self._device.run(maximum(count), {"InputTensor": array}, {"OutputTensor": output}, lambda: False)
             return output
 
     node = next(each["NodeID"] for each in ray.nodes() if each["Resources"].get("CPU"))
@@ -106,9 +77,9 @@ def _bare_actor() -> Any:
     return made.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote()
 
 
-def calls() -> bool:
+def calls(_: Path | None) -> bool:
     """Compares calls to a node with those to a bare actor, in turns."""
-    with nodes("a") as cluster, _device(cluster) as device:
+    with nodes("a") as cluster, remote_device(cluster) as device:
         bare = _bare_actor()
         kept = [_compare(label, *of, device, bare) for label, of in _SIZES.items()]
         return all(kept)
@@ -118,7 +89,7 @@ def _compare(label: str, count: int, runs: int, device: RemoteDevice, bare: Any)
     import ray
 
     array = np.random.default_rng(0).integers(-(1 << 20), 1 << 20, count).astype("f4")
-    plan, output = _reduction(count), np.empty(1, "f4")
+    plan, output = maximum(count), np.empty(1, "f4")
 
     def call() -> None:
         device.run(plan, {"InputTensor": array}, {"OutputTensor": output}, lambda: False)
@@ -144,34 +115,6 @@ def _kept(line: str, is_kept: bool) -> bool:
     return is_kept
 
 
-def leaks() -> bool:
-    """Looks at the object stores before and after many calls."""
-    plan, array = _reduction(75_000), np.ones(75_000, "f4")
-    with nodes("a") as cluster, _device(cluster) as device, ThreadPoolExecutor(8) as threads:
-
-        def call(_: int) -> None:
-            output = np.empty(1, "f4")
-            device.run(plan, {"InputTensor": array}, {"OutputTensor": output}, lambda: False)
-            assert output[0] == 1
-
-        list(threads.map(call, range(100)))
-        time.sleep(2)  # Ray frees objects with a delay
-        before, started = _held(), time.perf_counter()
-        list(threads.map(call, range(_CALLS)))
-        rate = _CALLS / (time.perf_counter() - started)
-        time.sleep(3)  # likewise
-        after = _held()
-    stores = f"object stores held {before:.0f} B before, {after:.0f} B after"
-    return _kept(f"{_CALLS} calls of 300 KB at {rate:.0f}/s; {stores}", after <= before)
-
-
-def _held() -> float:
-    import ray
-
-    name = "object_store_memory"
-    return float(ray.cluster_resources()[name]) - float(ray.available_resources().get(name, 0.0))
-
-
 @contextmanager
 def _served(**settings: Any) -> Iterator[str]:
     with serving(Settings(port=0, log_level="error", limits=Limits(memory_bytes=200 << 20), **settings)) as server:
@@ -182,7 +125,7 @@ def _await_nodes(url: str, count: int) -> None:
     until(lambda: sum("/" in name for name in device_names(url)) >= count)
 
 
-def joins() -> bool:
+def joins(_: Path | None) -> bool:
     """Measures how soon nodes take work: on a core of their own, as a new machine would be, beside clients of another.
 
     The time is that from when the head knows a node until the node has answered a request.
@@ -197,7 +140,7 @@ def joins() -> bool:
             kept = []
             for clients in (0, 4):
                 taken = []
-                with _repeated(clients, lambda _: _asking(url, request, "first/cpu")):
+                with load(url, "first/cpu", clients):
                     for number in range(_JOINS):
                         name = f"node{clients}{number}"
                         waited = threads.submit(_await_work, cluster, url, name, request)
@@ -218,75 +161,31 @@ def _await_work(cluster: Nodes, url: str, name: str, request: Request) -> float:
     until(lambda: cluster.has(name))
     began = time.monotonic()
     until(lambda: f"{name}/cpu" in device_names(url))
-    with _asking(url, request, f"{name}/cpu") as ask:
-        ask()
+    _answer(url, request, f"{name}/cpu")
     return time.monotonic() - began
 
 
-class _Answers:
-    """The number of answers that clients got, and the distinct ones."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.distinct: set[bytes] = set()
-        self._lock = threading.Lock()
-
-    def add(self, answer: bytes) -> None:
-        with self._lock:
-            self.count += 1
-            self.distinct.add(answer)
-
-    def rate(self) -> float:
-        """Returns the answers per second for a while, after a settling time."""
-        time.sleep(_SETTLING)
-        before, started = self.count, time.perf_counter()
-        time.sleep(_SECONDS)
-        return (self.count - before) / (time.perf_counter() - started)
-
-
-@contextmanager
-def _repeated(clients: int, opened: Callable[[int], Any]) -> Iterator[_Answers]:
-    """Runs clients that send requests while the context lasts, each on what ``opened`` yields for its number."""
-    ended, found = threading.Event(), _Answers()
-
-    def repeat(number: int) -> None:
-        with opened(number) as ask:
-            while not ended.is_set():
-                found.add(ask())
-
-    threads = [threading.Thread(target=repeat, args=(number,)) for number in range(clients)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield found
-    finally:
-        ended.set()
-        for thread in threads:
-            thread.join()
-
-
-@contextmanager
-def _asking(url: str, request: Request, device: str) -> Iterator[Ask]:
-    """Yields what sends a request, which is encoded once, and returns the tensors of the answer."""
+def _sent(url: str, request: Request, device: str) -> bytes:
+    """Returns a request as sent over the wire."""
     headers, pieces = write_call(prepare.execute(*request, device=device), Encoding.BINARY)
-    body = b"".join(pieces)
-    with httpx.Client(base_url=url, timeout=120) as client:
-
-        def ask() -> bytes:
-            answer = client.post("/v1/execute", headers=headers, content=body).raise_for_status()
-            return answer.content[int(answer.headers[HEAD_LENGTH]) :]
-
-        yield ask
+    return write_request(f"{url}/v1/execute", headers, b"".join(pieces))
 
 
-def _rate(url: str, request: Request, devices: Sequence[str], clients: int) -> tuple[float, set[bytes]]:
-    """Returns the answers per second of clients that take turns at devices, and the distinct answers."""
-    with _repeated(clients, lambda number: _asking(url, request, devices[number % len(devices)])) as found:
-        rate = found.rate()
-    return rate, found.distinct
+def _answer(url: str, request: Request, device: str) -> bytes:
+    """Returns the tensors of an answer."""
+    with opwire.Client(url, timeout=120, max_retries=0) as client:
+        return b"".join(each.tobytes() for each in client.execute(*request, device=device).outputs.values())
 
 
-def scaling() -> bool:
+def _rate(url: str, request: Request, devices: Sequence[str], clients: int) -> float:
+    """Returns the answers per second of clients whose requests take turns at devices."""
+    requests = cycle([_sent(url, request, device) for device in devices])
+    found = measure(Address.of(url), lambda: next(requests), clients, _SECONDS)
+    assert not found.errors, found.errors
+    return found.rate
+
+
+def scaling(_: Path | None) -> bool:
     """Measures the throughput with 1, 2, 4 and 8 nodes."""
     alone, kept = 0.0, []
     request = waiting(_WORK)
@@ -295,29 +194,25 @@ def scaling() -> bool:
             for number in range(count // 2, count):
                 cluster.add(f"node{number}")
             _await_nodes(url, count)
-            found, _ = _rate(url, request, ["cluster"], _CLIENTS_PER_NODE * count)
+            found = _rate(url, request, ["cluster"], _CLIENTS_PER_NODE * count)
             alone = alone or found
             linear = found / (count * alone)
             kept.append(_kept(f"{count} nodes: {found:.1f} requests/s, {linear:.2f} of linear", linear >= _LINEAR))
     return all(kept)
 
 
-def kernels() -> bool:
+def kernels(_: Path | None) -> bool:
     """Compares two nodes of one core each with a server alone: with one core, and with all."""
     request, rates, answers = _pooling(25), dict[str, float](), set[bytes]()
     os.environ[THREADS_VARIABLE] = "1"
     with nodes("a", "b") as cluster, _served(ray=cluster.address, threads=1) as url:
         _await_nodes(url, 2)
-        for device in ("cpu", "a/cpu", "b/cpu"):  # compiles the kernels
-            with _asking(url, request, device) as ask:
-                ask()
-        for device in ("cpu", "a/cpu", "cluster"):
-            rates[device], found = _rate(url, request, [device], 4)
-            answers |= found
+        answers |= {_answer(url, request, device) for device in ("cpu", "a/cpu", "b/cpu")}  # compiles the kernels
+        rates |= {device: _rate(url, request, [device], 4) for device in ("cpu", "a/cpu", "cluster")}
     del os.environ[THREADS_VARIABLE]
     with _served() as url:
-        rates["all cores"], found = _rate(url, request, ["cpu"], 4)
-        answers |= found
+        answers.add(_answer(url, request, "cpu"))
+        rates["all cores"] = _rate(url, request, ["cpu"], 4)
     each = ", ".join(f"{rates['cluster'] / rate:.2f} times {name}" for name, rate in rates.items())
     line = f"two nodes: {rates['cluster']:.2f}/s, {each}; {len(answers)} distinct answer(s)"
     return _kept(line, len(answers) == 1 and rates["cluster"] >= rates["cpu"])
@@ -381,52 +276,50 @@ def gpus(results: Path | None) -> bool:
 
 def _compare_gpus(url: str, cards: list[str], load: str, request: Request) -> Row:
     """Measures one GPU and both in turns; the single one alternates."""
-    taken = []
-    for card in cards:  # the first call to each compiles the kernels
-        with _asking(url, request, card) as ask:
-            for turn in range(6):
-                started = time.perf_counter()
-                ask()
-                taken += [time.perf_counter() - started] if turn else []
-    answers: set[bytes] = set()
+    answers = {_answer(url, request, card) for card in cards}  # the first call to each compiles the kernels
+    assert len(answers) == 1, "the answers differ"
+    alone = statistics.median(_seconds(url, request, card) for card in cards * 5)
     one: list[float] = []
     two: list[float] = []
     for turn in range(_ROUNDS):
-        for used, rates in (([cards[turn % 2]], one), (cards, two)):
-            rate, found = _rate(url, request, used, _CLIENTS)
-            rates.append(rate)
-            answers |= found
-    assert len(answers) == 1, "the answers differ"
+        one.append(_rate(url, request, [cards[turn % 2]], _CLIENTS))
+        two.append(_rate(url, request, cards, _CLIENTS))
     ratio = statistics.median(both / single for single, both in zip(one, two, strict=True))
     medians = {"one": statistics.median(one), "two": statistics.median(two)}
-    row: Row = {"name": load, "seconds": statistics.median(taken), **medians, "ratio": ratio}
+    row: Row = {"name": load, "seconds": alone, **medians, "ratio": ratio}
     print(row, flush=True)
     return row
 
 
-PARTS: Mapping[str, Callable[[], bool]] = {
+def _seconds(url: str, request: Request, device: str) -> float:
+    """Returns the time of one answer."""
+    began = time.perf_counter()
+    _answer(url, request, device)
+    return time.perf_counter() - began
+
+
+PARTS: Mapping[str, Callable[[Path | None], bool]] = {
     "calls": calls,
-    "leaks": leaks,
     "joins": joins,
     "scaling": scaling,
     "kernels": kernels,
+    "gpus": gpus,
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; default: all")
+
+
+def main(given: argparse.Namespace) -> int:
     """Runs the selected measurements. Returns 1 if a bound was missed."""
-    parser = argparse.ArgumentParser("python -m benchmarks cluster", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}, gpus; default: all")
-    parser.add_argument("--json", type=Path, help="JSON file for the results of the GPUs")
-    parser.add_argument("--quick", action="store_true", help="only the cost of calls")
-    given = parser.parse_args(arguments)
-    asked = ["calls"] if given.quick else given.parts or [*PARTS, "gpus"]
-    if unknown := set(asked) - {*PARTS, "gpus"}:
-        parser.error(f"unknown: {', '.join(unknown)}")
+    asked = ["calls"] if given.quick else given.parts or list(PARTS)
+    if unknown := set(asked) - set(PARTS):
+        raise SystemExit(f"unknown: {', '.join(unknown)}; known: {', '.join(PARTS)}")
     os.environ.update(ENVIRONMENT)
     os.environ.pop("PYTHONDONTWRITEBYTECODE")
     kept = []
     for part in asked:
         print(f"-- {part}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
-        kept.append(gpus(given.json) if part == "gpus" else PARTS[part]())
+        kept.append(PARTS[part](given.json))
     return 0 if all(kept) else 1

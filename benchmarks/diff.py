@@ -11,23 +11,22 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from onnx import ModelProto
-from rich.console import Console
 from rich.table import Table
 
 import opwire
-from opwire.difference import Differences, Verdict, diff
+from opwire.difference import Differences, Tolerance, Verdict, diff
 from opwire.onnx import load
 from opwire.tensor import Array
 from tests.support.planting.backend import Backend
 from tests.support.planting.faults import FAULTS, Planting
 from tests.support.planting.networks import LIGHT, SMALL, light
 
-from .report import Row, write
+from .report import Row, show, write
 
 _ALARMS = (Verdict.WRONG, Verdict.REDUCED)
 
@@ -41,12 +40,6 @@ class Score:
     named: Counter[str] = field(default_factory=Counter)
     missed: list[str] = field(default_factory=list)
     false: list[str] = field(default_factory=list)
-
-
-def networks(names: list[str]) -> Iterator[tuple[str, ModelProto]]:
-    """Yields models by name."""
-    for name in names:
-        yield name, SMALL[name]() if name in SMALL else light(name)
 
 
 def inputs_of(model: ModelProto, seed: int = 0) -> dict[str, Array]:
@@ -67,10 +60,7 @@ def unmodified(
     found = diff(load(model), "onnxruntime", inputs, runner=runner)
     compared = time.process_time() - start
     start = time.process_time()
-    everything = diff(
-        load(model), "onnxruntime", inputs, runner=runner, tolerance=opwire.difference.Tolerance(ulp=1e99)
-    )
-    del everything
+    diff(load(model), "onnxruntime", inputs, runner=runner, tolerance=Tolerance(ulp=1e99))
     return found, [compared, time.process_time() - start]
 
 
@@ -94,7 +84,7 @@ def score(planting: Planting, found: Differences) -> Score:
         is_alarm = node.verdict in _ALARMS
         if fault is None:
             if is_alarm:
-                result.false.append(f"{node.name}: {node.verdict.value}, {node.detail or 'no cause'}")
+                result.false.append(f"false alarm: {node.name}: {node.verdict.value}, {node.detail or 'no cause'}")
             continue
         result.planted[fault.name] += 1
         result.found[fault.name] += is_alarm
@@ -112,39 +102,30 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(given: argparse.Namespace) -> None:
-    total, console = Score(), Console()
-    rows: list[Row] = []
+    total, rows = Score(), list[Row]()
     with opwire.local() as runner:
-        for name, model in networks(["tagger"] if given.quick else given.networks):
+        for name in ["tagger"] if given.quick else given.networks:
+            model = SMALL[name]() if name in SMALL else light(name)
             inputs = inputs_of(model)
             found, (compared, ran) = unmodified(model, inputs, runner)
             verdicts = Counter(node.verdict.value for node in found.nodes)
-            console.print(f"{name}: {dict(verdicts)}; {compared:.1f} s, {compared / ran:.2f} times running both sides")
+            print(f"{name}: {dict(verdicts)}; {compared:.1f} s, {compared / ran:.2f} times running both sides")
             for node in found.nodes:
                 if node.verdict in _ALARMS:
-                    console.print(f"  {node.name} ({node.operator}): {node.verdict.value}: {node.detail}")
+                    print(f"  {node.name} ({node.operator}): {node.verdict.value}: {node.detail}")
             rows.append({"group": "networks", "name": name, "verdicts": dict(verdicts), "ratio": compared / ran})
             planted = with_faults(model, inputs, given.faults, given.seed, runner)
-            for line in (*planted.missed, *(f"false alarm: {each}" for each in planted.false)):
-                console.print(f"  {line}")
+            for line in (*planted.missed, *planted.false):
+                print(f"  {line}")
             for mine, theirs in zip(vars(total).values(), vars(planted).values(), strict=True):
                 mine += theirs  # counters and lists grow in place
-    console.print(_table(total))
-    if given.json is not None:
-        write(given.json, "diff", {"false_alarms": len(total.false)}, [*rows, *_faults(total)])
-
-
-def _faults(total: Score) -> Iterator[Row]:
+    counters = {"planted": total.planted, "found": total.found, "named": total.named}
+    table = Table("fault", *counters, caption=f"{len(total.false)} false alarms")
     for fault in FAULTS:
-        counts = {each: vars(total)[each][fault.name] for each in ("planted", "found", "named")}
-        yield {"group": "faults", "name": fault.name, **counts}
-
-
-def _table(total: Score) -> Table:
-    table = Table("fault", "planted", "found", "named")
-    for name in (fault.name for fault in FAULTS):
-        table.add_row(name, *(str(each[name]) for each in (total.planted, total.found, total.named)))
-    sums = [sum(each.values()) for each in (total.planted, total.found, total.named)]
-    table.add_row("all", *map(str, sums), end_section=True)
-    table.caption = f"{len(total.false)} false alarms"
-    return table
+        counts = {title: counter[fault.name] for title, counter in counters.items()}
+        rows.append({"group": "faults", "name": fault.name, **counts})
+        table.add_row(fault.name, *map(str, counts.values()))
+    table.add_row("all", *(str(counter.total()) for counter in counters.values()))
+    show(table)
+    if given.json:
+        write(given.json, "diff", {"false_alarms": len(total.false)}, rows)

@@ -2,7 +2,7 @@
 
 ``python -m tests.onnx_models.networks`` and ``tests/onnx_models/exported.py`` provide networks; the light models of
 the ``onnx`` package are always there. Both sides take turns in this process, with all cores; times are the least of
-several runs. Prints a table, in Markdown with ``--markdown``. The errors are those against a run in float64.
+several runs. The errors are those against a run in float64.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,96 +21,93 @@ import onnxruntime
 import opwire
 from opwire.difference.drawing import draw
 from opwire.difference.onnx_subject import OnnxSubject
-from opwire.level import FeatureLevel
 from opwire.onnx import Model, load
 from opwire.tensor import Array
 from opwire_service.devices.cpu import THREADS_VARIABLE
 from tests.onnx_models.networks import Network, networks
 
 from .doubles import evaluate
+from .report import Row, conditions, mean, versions, write
 
 _RUNS = 7
+_QUICK = "squeezenet"
 
 Clock = Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A network with its times in seconds, and the errors of both; None without a run in float64."""
-
-    name: str
-    level: FeatureLevel
-    nodes: int
-    on_cpu: int
-    loading: float
-    opwire: float
-    onnxruntime: float
-    errors: tuple[float, float] | None
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser("python -m benchmarks networks", description=__doc__)
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", help="networks, all by default")
-    parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--processor-time", action="store_true", help="compare CPU time of one thread each")
-    parser.add_argument("--quick", action="store_true", help="the smallest network")
-    given = parser.parse_args(arguments)
-    names = ["squeezenet"] if given.quick else given.names
-    plain = (
-        "{:20} level {:4} {:5} nodes, {:3} on the CPU {:9.1f} ms, ONNX Runtime {:9.1f} ms, ratio {:6.2f}, errors {} {}"
-    )
-    line = "| {} | {} | {} | {} | {:.1f} | {:.1f} | {:.2f} | {} | {} |" if given.markdown else plain
-    ratios = []
-    clock, threads = time.perf_counter, 0
+
+
+def main(given: argparse.Namespace) -> None:
+    names, threads = [_QUICK] if given.quick else given.names, 0
+    measured = partial(_row, clock=time.perf_counter)
     if given.processor_time:
-        clock, threads = time.process_time, 1
+        measured, threads = partial(_row, clock=time.process_time), 1
         os.environ[THREADS_VARIABLE] = "1"
+    rows = []
     with opwire.local() as runner:
         for network, path in networks():
-            if names and network.name not in names:
-                continue
-            row = _row(network, path, runner, threads, clock)
-            ratios.append(row.opwire / row.onnxruntime)
-            times = row.opwire * 1e3, row.onnxruntime * 1e3, ratios[-1]
-            errors = ("-", "-") if row.errors is None else map("{:.1e}".format, row.errors)
-            print(line.format(row.name, row.level.short, row.nodes, row.on_cpu, *times, *errors), flush=True)
-    if not ratios:
-        parser.error("no such network is there; tests/onnx_models/networks.py says where they are looked for")
-    print(f"geometric mean of the ratios: {np.exp(np.mean(np.log(ratios))):.2f}")
+            if not names or network.name in names:
+                rows.append(measured(network, path, runner, threads))
+                print(_line(rows[-1]), flush=True)
+    if not rows:
+        raise SystemExit("no such network is there; tests/onnx_models/networks.py says where they are looked for")
+    print(f"geometric mean of the ratios: {mean(row['ratio'] for row in rows):.2f}")
+    if given.json:
+        clock = "least CPU time" if given.processor_time else "least time"
+        found = conditions(threads=threads or os.cpu_count(), clock=clock, versions=versions("onnxruntime"))
+        write(given.json, "networks", found, rows)
 
 
-def _row(network: Network, path: Path, runner: Any, threads: int, clock: Clock) -> Row:
-    began = time.perf_counter()
+def _line(row: Row) -> str:
+    times = ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in row["seconds"].items())
+    errors = " ".join(f"{error:.1e}" for error in row["errors"].values())
+    nodes = f"level {row['level']:4} {row['nodes']:5} nodes, {row['on_cpu']:3} on the CPU"
+    return f"{row['name']:20} {nodes}, {times}, x{row['ratio']:.2f}, errors {errors or '-'}"
+
+
+def _row(network: Network, path: Path, runner: opwire.LocalClient, threads: int, *, clock: Clock) -> Row:
+    """Returns the times of a network, and the errors of both sides unless it cannot be run in float64.
+
+    The ratio is that of opwire's time to the other.
+    """
     model = load(path, dimensions=network.dimensions)
-    level = model.level
-    loading = time.perf_counter() - began
     inputs = drawn(model, network)
-    exact = model.run(inputs, runner=runner)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, threads
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    theirs = dict(zip((each.name for each in session.get_outputs()), session.run(None, inputs), strict=True))
-    own, other = _least(clock, lambda: model.run(inputs, runner=runner), lambda: session.run(None, inputs))
-    return Row(
-        network.name,
-        level,
-        len(model.nodes),
-        sum(not node.is_lowered for node in model.nodes),
-        loading,
-        own,
-        other,
-        _errors(path, inputs, exact, theirs),
-    )
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level, settings.intra_op_num_threads = 4, threads
+    session = onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_outputs()]
+    sides: dict[str, Callable[[], Mapping[str, Any]]] = {
+        "opwire": lambda: model.run(inputs, runner=runner),
+        "onnxruntime": lambda: dict(zip(names, session.run(None, inputs), strict=True)),
+    }
+    results = {name: run() for name, run in sides.items()}
+    seconds = dict.fromkeys(sides, np.inf)
+    for _ in range(_RUNS):
+        for name, run in sides.items():
+            began = clock()
+            run()
+            seconds[name] = min(seconds[name], clock() - began)
+    return {
+        "name": network.name,
+        "level": model.level.short,
+        "nodes": len(model.nodes),
+        "on_cpu": sum(not node.is_lowered for node in model.nodes),
+        "seconds": seconds,
+        "ratio": seconds["opwire"] / seconds["onnxruntime"],
+        "errors": _errors(path, inputs, results),
+    }
 
 
-def _errors(path: Path, inputs: Mapping[str, Array], *sides: Mapping[str, Array]) -> tuple[float, float] | None:
-    """Returns the largest error of an output on each side, or None if the network cannot be run in float64."""
+def _errors(path: Path, inputs: Mapping[str, Array], sides: Mapping[str, Mapping[str, Array]]) -> dict[str, float]:
+    """Returns the largest error of an output on each side; nothing if the network cannot be run in float64."""
     try:
         true = evaluate(path, inputs)
     except Exception:  # of any class, by either package
-        return None
-    one, other = (max(error(side[name], true[name]) for name in side) for side in sides)
-    return one, other
+        return {}
+    return {side: max(error(found[name], true[name]) for name in found) for side, found in sides.items()}
 
 
 def drawn(model: Model, network: Network) -> dict[str, Array]:
@@ -130,14 +127,3 @@ def error(one: Array, other: Array) -> float:
         return float(not np.array_equal(one, other))
     largest = max(float(np.abs(other.astype(np.float64)).max(initial=0)), 1e-30)
     return float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max(initial=0)) / largest
-
-
-def _least(clock: Clock, *sides: Callable[[], Mapping[str, Any] | list[Any]]) -> list[float]:
-    """Returns the least time of each side; they take turns."""
-    times: list[list[float]] = [[] for _ in sides]
-    for _ in range(_RUNS):
-        for run, its in zip(sides, times, strict=True):
-            began = clock()
-            run()
-            its.append(clock() - began)
-    return [min(its) for its in times]

@@ -249,6 +249,18 @@ def cuda_cluster() -> str:
     return table(["requests", ">alone, ms", ">one GPU, requests/s", ">two GPUs, requests/s", ">speedup"], made)
 
 
+def networks() -> str:
+    """Returns the times of networks in ONNX beside ONNX Runtime, and the errors of both: one row per network."""
+    sides = ("opwire", "onnxruntime")
+    made = []
+    for row in rows("networks.json"):
+        times = (f"{row['seconds'][side] * 1e3:.1f}" for side in sides)
+        errors = (f"{row['errors'][side]:.1e}" if row["errors"] else "-" for side in sides)
+        made.append([row["name"], row["level"], row["nodes"], row["on_cpu"], *times, f"{row['ratio']:.2f}", *errors])
+    heads = ["network", "level", ">nodes", ">on the CPU", ">opwire, ms", ">ONNX Runtime, ms", ">ratio"]
+    return table([*heads, ">opwire's error", ">ONNX Runtime's error"], made)
+
+
 def _serving(encoding: str) -> str:
     """Returns requests per second of all servers in one encoding, by tensor and number of connections."""
     sizes = _cases()
@@ -362,6 +374,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     "correctly-rounded": correctly_rounded,
     "kernels": kernels,
     "kernels-machine": lambda: conditions("kernels.json"),
+    "networks": networks,
     "serving-base64": lambda: _serving("base64"),
     "serving-binary": lambda: _serving("binary"),
     "serving-memory": serving_memory,

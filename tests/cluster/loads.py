@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from opwire.check import Plan, check
 from opwire.client import Client
 from tests.support.http.processes import until
 
@@ -42,6 +43,12 @@ def waiting(seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
     tensor = {"DataType": "FLOAT32", "Sizes": [count], "Strides": [0]}
     desc = {"Function": "SUM", "InputTensor": tensor, "Axes": [0]}
     return {"type": "REDUCE", "desc": desc}, {"InputTensor": np.zeros(1, "f4").tobytes()}
+
+
+def maximum(count: int) -> Plan:
+    """Returns a maximum over ``count`` numbers."""
+    tensor = {"DataType": "FLOAT32", "Sizes": [count]}
+    return check({"type": "REDUCE", "desc": {"Function": "MAX", "InputTensor": tensor, "Axes": [0]}})
 
 
 class Load:

@@ -15,6 +15,8 @@ from typing import Any
 
 import httpx
 
+from opwire_service.devices.ray.cluster import Cluster
+from opwire_service.devices.ray.device import RemoteDevice
 from tests.support.http.processes import until
 from tests.support.paths import ROOT
 
@@ -153,6 +155,23 @@ def nodes(
             yield made
         finally:
             made.close()
+
+
+@contextlib.contextmanager
+def remote_device(cluster: Nodes) -> Iterator[RemoteDevice]:
+    """Yields the device of the only node, as a server sees it."""
+    import ray
+
+    ray.init(cluster.address, log_to_driver=False, logging_level="error")
+    found: list[RemoteDevice] = []
+    devices = Cluster(cluster.address, STORE, found.append, lambda _: None, "opwire_service.devices.cpu:CpuDevice")
+    devices.start()
+    try:
+        until(lambda: bool(found))
+        yield found[0]
+    finally:
+        devices.close()
+        ray.shutdown()
 
 
 def descendants(pid: int) -> list[int]:

@@ -1,8 +1,8 @@
 """Half of the load that a server can carry, then twice that load: accepted requests must not wait too long.
 
-Requests are sent at a fixed rate, when due regardless of earlier ones, each on its own connection. The generator runs
-on the server's machine; neither may slow down the other. It therefore never waits for an answer before sending the next
-request, and has a core of its own if there are several. It reports how late it was.
+Requests are sent at a fixed rate, when due regardless of earlier ones. The generator runs on the server's machine;
+neither may slow down the other. It therefore never waits for an answer before sending the next request, and has a core
+of its own if there are several. It reports how late it was.
 """
 
 from __future__ import annotations
@@ -73,78 +73,60 @@ def request(url: str, load: str) -> bytes:
 
 
 @dataclass(slots=True)
-class Flow:
-    """The outcome of a load.
+class Flood:
+    """A request that is sent again and again.
 
     Attributes:
-        seconds: duration of sending.
+        address, data: the server, and the request as sent over the wire.
+        patience: seconds after which an unanswered request has failed.
         waits: seconds from sending to the complete answer, by status.
-        on_time: answers of status 200 completed within the counted time, which begins after ``_SETTLES``.
+        on_time: answers of status 200 from ``_SETTLES`` on until the last request is sent.
         no_hint: answers of status 429 without ``Retry-After``.
-        other: failures without an answer.
+        failures: requests without an answer, by error.
         late: how late each request was sent, in seconds; this is all due to the generator.
     """
 
-    seconds: float = 0.0
+    address: Address
+    data: bytes
+    patience: float
     waits: dict[int, list[float]] = field(default_factory=dict)
     on_time: int = 0
     no_hint: int = 0
-    other: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
     late: list[float] = field(default_factory=list)
+    _idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = field(default_factory=list)
 
-    @property
-    def rate(self) -> float:
-        """Answers of status 200 per second."""
-        return self.on_time / max(self.seconds - _SETTLES, 1e-9)
-
-    def percentile(self, status: int, percent: float) -> float:
-        """Returns a percentile of the waits for answers of a status; NaN if there are none."""
-        return float(np.percentile(self.waits.get(status, [float("nan")]), percent))
-
-
-class Flood:
-    """Sends a request repeatedly; it has failed if it is not answered within ``patience`` seconds."""
-
-    def __init__(self, url: str, data: bytes, patience: float) -> None:
-        self.flow = Flow()
-        self._address = Address.of(url)
-        self._data = data
-        self._patience = patience
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-        self._began = 0.0
-
-    async def at_rate(self, rate: float, seconds: float) -> Flow:
+    async def at(self, rate: float, seconds: float) -> None:
         """Sends ``rate`` requests per second on average, at random times like independent clients."""
-        self.flow.seconds, self._began = seconds, time.perf_counter()
+        began, chance, at = time.perf_counter(), random.Random(0), 0.0
         async with asyncio.TaskGroup() as tasks:
-            for at in _times(rate, seconds):
-                due = self._began + at
-                await asyncio.sleep(max(0.0, due - time.perf_counter()))
-                self.flow.late.append(time.perf_counter() - due)
-                tasks.create_task(self._one())
+            while at < seconds:
+                await asyncio.sleep(max(0.0, began + at - time.perf_counter()))
+                self.late.append(time.perf_counter() - began - at)
+                tasks.create_task(self._one(began + _SETTLES, began + seconds))
+                at += chance.expovariate(rate)
         for _, writer in self._idle:
             writer.close()
-        return self.flow
 
-    async def _one(self) -> None:
-        flow, sent = self.flow, time.perf_counter()
+    async def _one(self, start: float, end: float) -> None:
+        sent = time.perf_counter()
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self.patience):
                 head = await self._exchange()
         except (OSError, EOFError) as error:  # includes the timeout
-            flow.other[type(error).__name__] += 1
+            self.failures[type(error).__name__] += 1
             return
         now, status = time.perf_counter(), int(head[9:12])
-        flow.waits.setdefault(status, []).append(now - sent)
-        flow.on_time += status == 200 and _SETTLES <= now - self._began <= flow.seconds
-        flow.no_hint += status == 429 and not _RETRY_AFTER.search(head)
+        self.waits.setdefault(status, []).append(now - sent)
+        self.on_time += status == 200 and start <= now <= end
+        self.no_hint += status == 429 and not _RETRY_AFTER.search(head)
 
     async def _exchange(self) -> bytes:
         """Sends a request on an idle or a new connection. Returns the head of the answer."""
         reader, writer = self._idle.pop() if self._idle else await self._connect()
         keep = False
         try:
-            writer.write(self._data)
+            writer.write(self.data)
             head = await reader.readuntil(b"\r\n\r\n")
             length = _LENGTH.search(head)
             await reader.readexactly(int(length[1]) if length else 0)
@@ -158,16 +140,29 @@ class Flood:
         return head
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection(self._address.host, self._address.port)
+        reader, writer = await asyncio.open_connection(self.address.host, self.address.port)
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD)
         return reader, writer
 
+    def longest(self) -> float:
+        """Returns the longest wait for an answer of status 200; infinity if there is none."""
+        return max(self.waits.get(200, [np.inf]))
 
-def _times(rate: float, seconds: float) -> Iterator[float]:
-    chance, due = random.Random(0), 0.0
-    while due < seconds:
-        yield due
-        due += chance.expovariate(rate)
+    def told(self) -> Iterator[str]:
+        """Yields lines about the answers, and about the generator."""
+        count = sum(map(len, self.waits.values()))
+        for status, waits in sorted(self.waits.items()):
+            p50, p99 = 1000 * np.percentile(waits, (50, 99))
+            yield f"{len(waits)} ({len(waits) / count:.1%}) of status {status}, p50 {p50:.1f} ms, p99 {p99:.1f} ms"
+        late = 1000 * float(np.percentile(self.late, 99))
+        yield f"the generator was {late:.1f} ms late (p99); failures: {dict(self.failures)}"
+
+    def broken(self, allowed: set[int]) -> Iterator[str]:
+        """Yields the broken promises about single answers."""
+        yield from (f"{len(self.waits[status])} of status {status}" for status in self.waits.keys() - allowed)
+        yield from (f"{count} times {why} instead of an answer" for why, count in self.failures.items())
+        if self.no_hint:
+            yield f"{self.no_hint} of status 429 without Retry-After"
 
 
 @contextmanager
@@ -181,72 +176,42 @@ def _apart() -> Iterator[Callable[[], None]]:
         os.sched_setaffinity(0, cores)
 
 
-class _Loads:
-    """The loads on one server."""
-
-    def __init__(self, server: Served, data: bytes, runner: asyncio.Runner) -> None:
-        self._url, self._data, self._runner = server.url, data, runner
-        self._patience = server.limits()["timeout_ms"] / 1000 + _GRACE
-
-    def at_rate(self, rate: float, seconds: float) -> Flow:
-        flood = Flood(self._url, self._data, self._patience)
-        return self._runner.run(flood.at_rate(rate, seconds))
-
-    def capacity(self) -> float:
-        """Returns the server's capacity in requests per second."""
-        source, address = (lambda: self._data), Address.of(self._url)
-        return median(measure(address, source, _CONNECTIONS, _MEASURE_SECONDS).rate for _ in range(_MEASURES))
-
-
-def _say(name: str, flow: Flow) -> None:
-    count = sum(map(len, flow.waits.values()))
-    for status, waits in sorted(flow.waits.items()):
-        p50, p99 = (1000 * flow.percentile(status, percent) for percent in (50, 99))
-        share = len(waits) / count
-        print(f"{name}: {len(waits)} ({share:.1%}) of status {status}, p50 {p50:.1f} ms, p99 {p99:.1f} ms")
-    late = 1000 * float(np.percentile(flow.late or [0.0], 99))
-    print(f"{name}: the generator was {late:.1f} ms late (p99); failures: {dict(flow.other)}")
-
-
-def _broken(half: Flow, twice: Flow, capacity: float, goodput: float, longest_wait: float) -> Iterator[str]:
-    """Yields the broken promises about answers."""
-    for name, flow, allowed in (("half", half, {200}), ("twice", twice, {200, 429})):
-        for status in flow.waits.keys() - allowed:
-            yield f"{len(flow.waits[status])} of status {status} at {name} the load"
-        yield from (f"{count} times {why} instead of an answer" for why, count in flow.other.items())
-        if flow.no_hint:
-            yield f"{flow.no_hint} of status 429 without Retry-After"
-    if 429 not in twice.waits and twice.seconds > 2 * longest_wait:  # until then, all requests may wait
-        yield "nothing was refused: the capacity is higher than measured"
-    if not twice.rate >= goodput * capacity:
-        yield f"goodput at twice the load is {twice.rate / capacity:.2f} of the capacity, less than {goodput:g}"
-    longest = twice.percentile(200, 100)
-    if not longest <= _WAIT * longest_wait:
-        yield f"accepted requests waited up to {longest:.1f} s, more than {_WAIT * longest_wait:.1f} s"
+def _capacity(address: Address, data: bytes) -> float:
+    """Returns a server's capacity in requests per second."""
+    loads = (measure(address, lambda: data, _CONNECTIONS, _MEASURE_SECONDS) for _ in range(_MEASURES))
+    return median(load.rate for load in loads)
 
 
 def run(given: argparse.Namespace) -> int:
     """Sends half and twice the load that the server can carry."""
     warm_up, goodput = (2, _QUICK_GOODPUT) if given.quick else (10, _GOODPUT)
-    with (
-        _apart() as use_own_core,
-        served() as server,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
+    with _apart() as use_own_core, served() as server:
         use_own_core()
         server.server.rest()
-        loads = _Loads(server, request(server.url, given.load), runner)
-        loads.at_rate(2 * loads.capacity(), warm_up)
+        address, data, limits = Address.of(server.url), request(server.url, given.load), server.limits()
+        _flood(server, data, 2 * _capacity(address, data), warm_up)
         with Memory(server, given.quick) as memory:
-            capacity = loads.capacity()
-            half, twice = (loads.at_rate(capacity * factor, given.seconds) for factor in (0.5, 2))
-        capacity = (capacity + loads.capacity()) / 2  # the machine's speed may drift within a minute
-        limits = server.limits()
-        broken = [
-            *_broken(half, twice, capacity, goodput, limits["max_wait_ms"] / 1000),
-            *memory.broken(_BUDGET * limits["memory_bytes"]),
-        ]
-    _say("half the load", half)
-    _say("twice the load", twice)
-    print(f"capacity {capacity:.0f}/s, goodput {twice.rate:.0f}/s; {memory}")
+            capacity = _capacity(address, data)
+            half, twice = (_flood(server, data, factor * capacity, given.seconds) for factor in (0.5, 2))
+        capacity = (capacity + _capacity(address, data)) / 2  # the machine's speed may drift within a minute
+        broken = [*half.broken({200}), *twice.broken({200, 429}), *memory.broken(_BUDGET * limits["memory_bytes"])]
+    for name, flood in (("half", half), ("twice", twice)):
+        print(*(f"{name} the load: {line}" for line in flood.told()), sep="\n")
+    rate = twice.on_time / (given.seconds - _SETTLES)
+    print(f"capacity {capacity:.0f}/s, goodput {rate:.0f}/s; {memory}")
+    wait = limits["max_wait_ms"] / 1000
+    if 429 not in twice.waits and given.seconds > 2 * wait:  # until then, all requests may wait
+        broken.append("nothing was refused: the capacity is higher than measured")
+    if rate < goodput * capacity:
+        broken.append(f"goodput at twice the load is {rate / capacity:.2f} of the capacity, less than {goodput:g}")
+    if twice.longest() > _WAIT * wait:
+        broken.append(f"accepted requests waited up to {twice.longest():.1f} s, more than {_WAIT * wait:.1f} s")
     return ended(broken)
+
+
+def _flood(server: Served, data: bytes, rate: float, seconds: float) -> Flood:
+    """Sends requests at a rate, and waits for the answers."""
+    flood = Flood(Address.of(server.url), data, server.limits()["timeout_ms"] / 1000 + _GRACE)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(flood.at(rate, seconds))
+    return flood

@@ -22,7 +22,7 @@ from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cpu.elementwise.family import ElementsJob
-from opwire_service.kernels.cpu.elementwise.fusing import MOST, InPlace, fused
+from opwire_service.kernels.cpu.elementwise.fusing import MOST_FUSED, InPlace, fused
 from opwire_service.kernels.cpu.families import PREPARE
 from opwire_service.kernels.cpu.run.graph import GraphPart
 from opwire_service.kernels.graph import GraphMemory
@@ -205,7 +205,7 @@ def test_intermediates_of_a_chain_take_no_memory(count):
 
 def test_the_length_of_a_chain_is_bounded():
     """An input that is read repeatedly would be recomputed each time."""
-    parts, _ = steps_and_memory(branches(1000, [RELU] * (2 * MOST)))
+    parts, _ = steps_and_memory(branches(1000, [RELU] * (2 * MOST_FUSED)))
     assert len(parts) == 4
     desc = tensor("FLOAT32", [1000])
     doubled: dict[str, Any] = {

@@ -14,7 +14,7 @@ from opwire.tensor import Array, BufferTensorDesc, DataType
 
 from ...execution import Arrays, Stop, Stopped
 from ..formulas.certified import Certified
-from ..formulas.exactly import ExactFormula
+from ..formulas.exact_formula import ExactFormula
 from ..formulas.formula import PlanFormula, formula_of
 from ..layout import Loop
 from .element_source import Formula, Read, element_source

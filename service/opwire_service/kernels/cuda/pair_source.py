@@ -14,7 +14,7 @@ from opwire.tensor import DataType
 from ..formulas import coefficients as fitted
 from ..formulas import pairs, quick
 from ..formulas.bounds import error_bound
-from ..formulas.exactly import ExactFormula
+from ..formulas.exact_formula import ExactFormula
 from ..formulas.formula import PlanFormula, primitives
 from ..formulas.slopes import COMPARISONS
 from .expression_source import ExpressionSource

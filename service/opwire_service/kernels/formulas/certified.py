@@ -140,7 +140,7 @@ class Certified:
     def _exactly(self, taken: Mapping[str, Array], target: Array, places: Any, which: Any, stop: Stop) -> None:
         if not len(which):
             return
-        from .exactly import ExactFormula  # imports mpmath, which is slow, and few elements need it
+        from .exact_formula import ExactFormula  # imports mpmath, which is slow, and few elements need it
 
         exact = ExactFormula(self.formula, self.inputs, self.output)
         found = exact.of_all({name: array[which] for name, array in taken.items()}, stop)

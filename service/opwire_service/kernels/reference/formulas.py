@@ -10,7 +10,7 @@ from opwire.check import Plan
 from opwire.operators import CATALOG, OPERATORS
 
 from ...execution import Arrays, Stop, Stopped
-from ..formulas.exactly import ExactFormula
+from ..formulas.exact_formula import ExactFormula
 from ..formulas.formula import formula_of
 from ..layout import coordinates
 from . import Kernel

@@ -113,7 +113,7 @@ def test_visits_grow_linearly_with_rows(window):
             cut = cut_rows(row(size, window), lines=True)
             assert cut is not None
             assert cut.by_line
-            assert cut.elements <= tiles.MOST + tiles.UNIT
+            assert cut.elements <= tiles.MOST_READ + tiles.UNIT
             assert cut.elements * cut.number <= BESIDE * size * (1 + window)
 
 

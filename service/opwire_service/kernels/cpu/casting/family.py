@@ -13,7 +13,7 @@ from opwire.tensor import Array, BufferTensorDesc, DataType, packed_strides
 
 from ....execution import Arrays, Bound, Stop, Stopped
 from ...views.view import View, copy
-from ..elementwise.compiled import FEW, CompiledFormula
+from ..elementwise.compiled import LEAST_RUN, CompiledFormula
 from ..elementwise.family import byte_strides
 from ..elementwise.forms import converted_form
 from ..elementwise.planes import planes_of
@@ -90,7 +90,7 @@ class CastJob(Job):
         source, target = self._descs
         name = "InputTensor"
         form = converted_form(InputElement(name), {name: source.data_type}, target.data_type)
-        if form is None or (self._is_one_step and target.data_type.is_float) or self._count < FEW:
+        if form is None or (self._is_one_step and target.data_type.is_float) or self._count < LEAST_RUN:
             return None
         tensors = {name: source, "": target}
         steps = {each: (byte_strides(desc), desc.data_type.bits // 8) for each, desc in tensors.items()}

@@ -8,7 +8,7 @@ import numpy as np
 
 from opwire.tensor import Array
 
-from ..numbers.certain import undecided
+from ..numbers.undecided import undecided
 
 _UNIT = 2.0**-53
 """Unit roundoff of float64."""

@@ -21,10 +21,10 @@ from .planes import Planes
 from .recipe import CERTIFIED_WIDTH
 from .tiles import FormulaTiles, staged_bytes, table_bytes
 
-WORTH = 1 << 15
+LEAST_COMPILED = 1 << 15
 """Number of elements above which a kernel is compiled while the caller waits."""
 
-FEW, FEW_IN_ONE_PASS = 1 << 8, 1 << 12
+LEAST_RUN, LEAST_RUN_IN_ONE_PASS = 1 << 8, 1 << 12
 """Numbers of elements from which an already compiled kernel that is not bound yet is faster than NumPy, and where NumPy
 computes the formula in one pass."""
 
@@ -37,7 +37,7 @@ OFTEN = 8
 STREAMED = 24 << 20
 """Size of tensors, in bytes, that evict each other from the caches: results are then written with streaming stores."""
 
-LONG = 1 << 12
+STREAMED_ROW = 1 << 12
 """Length of a row, in bytes, from which its unaligned ends take little of the time."""
 
 WAITING = 1 << 11
@@ -49,7 +49,7 @@ EACH_LISTED = 32
 PART = 1 << 13
 """Elements that NumPy computes at once."""
 
-AT_ONCE = 1 << 10
+LISTED_AT_ONCE = 1 << 10
 """Vectors in the list that are looked at together."""
 
 PART_BYTES = 3 << 7
@@ -92,7 +92,7 @@ class CompiledFormula:
 
     def serves(self, count: int) -> bool:
         """Whether to use a kernel for ``count`` elements; compiles one in the background if called often."""
-        if count > WORTH:
+        if count > LEAST_COMPILED:
             return True
         if self._kernel is not None or is_ready(self.recipe):
             return True
@@ -169,7 +169,7 @@ class CompiledFormula:
 def _is_streamed(planes: Planes) -> bool:
     """Whether to write results with streaming stores; the ends of rows are not streamed, so rows must be long."""
     row = planes.tile[1] * planes.tensors[-1].size
-    return planes.bytes > STREAMED and row >= LONG and not any(plane.is_staged for plane in planes.tensors)
+    return planes.bytes > STREAMED and row >= STREAMED_ROW and not any(plane.is_staged for plane in planes.tensors)
 
 
 def _room(planes: Planes) -> int:
@@ -234,8 +234,8 @@ class _Certified:
         if recomputed.size:
             is_listed = ~np.isin(units, recomputed)
             records, units = records[is_listed], units[is_listed]
-        for first in range(0, len(units), AT_ONCE):
-            part = slice(first, first + AT_ONCE)
+        for first in range(0, len(units), LISTED_AT_ONCE):
+            part = slice(first, first + LISTED_AT_ONCE)
             which, lanes = np.nonzero(records[part, BITS, np.newaxis] >> np.arange(CERTIFIED_WIDTH) & 1)
             plane, row, column = self._planes.place(units[part][which])
             if self._stop():

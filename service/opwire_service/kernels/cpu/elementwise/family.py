@@ -22,7 +22,7 @@ from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..views.job import CopyJob
 from . import native
-from .compiled import FEW, FEW_BYTES, FEW_IN_ONE_PASS, WORTH, CompiledFormula
+from .compiled import FEW_BYTES, LEAST_COMPILED, LEAST_RUN, LEAST_RUN_IN_ONE_PASS, CompiledFormula
 from .computation import TABLE_BYTES, Computation, computation, in_own_type, is_on_bits, scale_of
 from .planes import Planes, planes_of
 
@@ -31,7 +31,7 @@ KERNELS: tuple[Kernel, ...] = ()
 UNUSUAL_VISITS = 8
 """Cost of an element whose result needs a bound of its own, in visits."""
 
-USUAL = 2.0**40
+MOST_USUAL = 2.0**40
 """Numbers of a formula are usual up to this, and from its reciprocal on."""
 
 
@@ -87,7 +87,7 @@ class ElementsJob(Job):
     @property
     def _is_compiled(self) -> bool:
         """Whether a kernel is used from the first run on."""
-        return self._count > WORTH and self._compiled is not None
+        return self._count > LEAST_COMPILED and self._compiled is not None
 
     @property
     def method(self) -> str:
@@ -137,7 +137,7 @@ class ElementsJob(Job):
             raise Stopped
         given = {**inputs, **self.channels} if self.channels else inputs
         target = outputs[self.output]
-        few = FEW_IN_ONE_PASS if self.computation.is_one_pass else FEW
+        few = LEAST_RUN_IN_ONE_PASS if self.computation.is_one_pass else LEAST_RUN
         table, compiled = self.computation.table, self._compiled if self._count >= few else None
         if table is not None and not table.serves(self._count):
             # The lookup kernel serves all tables, so it may be compiled before this table is made.
@@ -169,7 +169,7 @@ class ElementsJob(Job):
             return self._copy.bind(inputs, outputs, find, pool)
         compiled = self._compiled
         otherwise = super().bind(inputs, outputs, find, pool)
-        if compiled is None or self.computation.table is not None or (self._count < FEW and compiled.is_staged):
+        if compiled is None or self.computation.table is not None or (self._count < LEAST_RUN and compiled.is_staged):
             return otherwise
         return compiled.bind_if_it_serves({**inputs, **self.channels}, outputs[self.output], pool, find, otherwise)
 
@@ -177,7 +177,7 @@ class ElementsJob(Job):
         if self._copy is not None:
             return self._copy.scratch_bytes(threads)
         table = TABLE_BYTES if self.computation.table is not None else 0
-        if self._count < FEW:  # planned only if it is bound
+        if self._count < LEAST_RUN:  # planned only if it is bound
             by_kernel = FEW_BYTES
         else:
             by_kernel = 0 if self._compiled is None else self._compiled.scratch_bytes(threads)
@@ -220,7 +220,7 @@ def byte_strides(desc: BufferTensorDesc) -> tuple[int, ...]:
 def _has_unusual(expression: Expression) -> bool:
     match expression:
         case Constant(value):
-            return value != 0 and not 1 / USUAL <= abs(value) <= USUAL
+            return value != 0 and not 1 / MOST_USUAL <= abs(value) <= MOST_USUAL
         case Operation(_, operands):
             return any(map(_has_unusual, operands))
     return False

@@ -18,10 +18,10 @@ from ..run.graph import GraphPart
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from .code import AS_STORED
-from .compiled import WORTH
+from .compiled import LEAST_COMPILED
 from .family import ElementsJob
 
-MOST = 16
+MOST_FUSED = 16
 """Maximum number of formulas fused into one."""
 
 
@@ -48,7 +48,7 @@ def fused(steps: Steps, jobs: Sequence[Job]) -> FusedParts:
         jobs: the job of each step alone.
     """
     formulas = [job if isinstance(job, ElementsJob) and not job.channels else None for job in jobs]
-    found = grouped(steps, formulas, MOST, _fit, in_place=_may_be_in_place, only_last=True)
+    found = grouped(steps, formulas, MOST_FUSED, _fit, in_place=_may_be_in_place, only_last=True)
     parts = tuple(_part(group, steps, jobs) for group in found.groups)
     return FusedParts(parts, tuple(group.steps for group in found.groups), found.passing, found.shared)
 
@@ -59,7 +59,7 @@ def _fit(one: ElementsJob, other: ElementsJob) -> bool:
 
 
 def _may_be_in_place(job: ElementsJob) -> bool:
-    return not job.target.data_type.is_packed and (job.target.element_count <= WORTH or job.is_in_place)
+    return not job.target.data_type.is_packed and (job.target.element_count <= LEAST_COMPILED or job.is_in_place)
 
 
 def _part(group: StepGroup[ElementsJob], steps: Steps, jobs: Sequence[Job]) -> GraphPart:
@@ -113,7 +113,7 @@ class InPlace(GraphPart):
 
     @property
     def _is_copied(self) -> bool:
-        return self.job.target.element_count <= WORTH or not self.job.is_in_place
+        return self.job.target.element_count <= LEAST_COMPILED or not self.job.is_in_place
 
     def run(self, tensors: GraphTensors, find: Find, pool: Pool, stop: Stop) -> None:
         """See ``GraphPart``."""

@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from opwire.tensor import Array
 
-MOST = 1 << 21
+MOST_IN_TILE = 1 << 21
 """Maximum number of elements in a tile."""
 
 TILES = 32
@@ -33,7 +33,7 @@ PADDING = 64
 SHORT = 16
 """Number of elements below which a row is too short."""
 
-LEAST = 1 << 11
+LEAST_IN_TILE = 1 << 11
 """Number of elements below which a tile is not worth a kernel call."""
 
 
@@ -97,7 +97,7 @@ class Planes(NamedTuple):
     @property
     def is_worth(self) -> bool:
         """Whether tiles are large enough for a kernel, or there is only one."""
-        return self.units == 1 or prod(self.tile) >= LEAST
+        return self.units == 1 or prod(self.tile) >= LEAST_IN_TILE
 
     def place(self, unit: Any) -> tuple[tuple[Any, ...], Any, Any]:
         """Returns a tile's plane, first row and first column; for an array of tiles, arrays of them."""
@@ -207,6 +207,6 @@ def _is_staged(step: int, size: int, columns: int) -> bool:
 def _tile(rows: int, columns: int, staged_columns: int | None) -> tuple[int, int]:
     if staged_columns is not None:
         return min(rows, STAGED_ROWS), min(columns, staged_columns)
-    most = min(MOST, max(FEWEST, rows * columns // TILES))
+    most = min(MOST_IN_TILE, max(FEWEST, rows * columns // TILES))
     width = min(columns, most)
     return min(rows, max(1, most // width)), width

@@ -9,7 +9,7 @@ from ..numbers.lanes import FLOAT, Lanes, Vector
 NEAREST_QUOTIENT = "nearest_quotient"
 """Name of the primitive that this module implements, with a number, a scale and a zero point as operands."""
 
-MOST = 1024.0
+MOST_QUOTIENT = 1024.0
 """Quotients are clamped to this magnitude: larger ones saturate with any zero point."""
 
 _SURE = 0.5 - 2.0**-12
@@ -36,7 +36,7 @@ def nearest_quotient(v: Lanes, x: Vector, scale: Vector, zero_point: Vector) -> 
     moved = builder.fptrunc(zero_point, v.of(FLOAT))
     reciprocal = v.divide(v.number(1.0), scale)
     near = builder.fptrunc(reciprocal, v.of(FLOAT))
-    quotient = v.limited(v.multiply(builder.fptrunc(x, v.of(FLOAT)), near), MOST)
+    quotient = v.limited(v.multiply(builder.fptrunc(x, v.of(FLOAT)), near), MOST_QUOTIENT)
     whole = v.call("rint", quotient)
     rest = v.absolute(v.subtract(quotient, whole))
     size = v.absolute(reciprocal)
@@ -57,7 +57,7 @@ def nearest_quotient(v: Lanes, x: Vector, scale: Vector, zero_point: Vector) -> 
 def _careful(v: Lanes, x: Vector, reciprocal: Vector, moved: Vector) -> Vector:
     """Returns rounded quotients, or the opposite of the zero point for NaN."""
     grid = v.number(_TO_GRID)
-    quotient = v.limited(v.multiply(x, reciprocal), MOST)
+    quotient = v.limited(v.multiply(x, reciprocal), MOST_QUOTIENT)
     whole = v.call("rint", v.subtract(v.add(quotient, grid), grid))
     is_number = v.builder.fcmp_ordered("ord", whole, whole)
     return v.choose(is_number, v.builder.fptrunc(whole, v.of(FLOAT)), v.negate(moved))

@@ -13,7 +13,7 @@ from opwire.tensor import Array, DataType
 
 from ....execution import Stop
 
-WORTH = 1 << 15
+LEAST_TABULATED = 1 << 15
 """Number of elements from which a table is made."""
 
 KEPT = 64
@@ -51,7 +51,7 @@ class LookupTable:
 
     def serves(self, count: int) -> bool:
         """Whether ``count`` elements are worth looking up."""
-        return count >= WORTH or (self._key in _tables and count >= 256)
+        return count >= LEAST_TABULATED or (self._key in _tables and count >= 256)
 
     def compute(self, given: Mapping[str, Array], target: Array, stop: Stop) -> None:
         """Looks up each element."""

@@ -18,7 +18,7 @@ from ..views.job import bind_steps, steps_of
 LEAST_SHARE = 2
 """The input is packed if at least one in this many of its elements is gathered."""
 
-SHORTEST = 4
+SHORTEST_RUN = 4
 """Minimum number of contiguous elements worth gathering together."""
 
 
@@ -35,7 +35,7 @@ def packed(plan: Plan) -> Plan | None:
 
 def _has_runs(picks: Picks) -> bool:
     """Whether contiguous output elements with the same index are contiguous in the input."""
-    return any(point.size >= SHORTEST and point[1:] == (0, 1, 1) for point in picks.points)
+    return any(point.size >= SHORTEST_RUN and point[1:] == (0, 1, 1) for point in picks.points)
 
 
 class PackedJob(Job):

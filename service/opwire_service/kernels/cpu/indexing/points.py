@@ -5,8 +5,9 @@ from __future__ import annotations
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import int32, int64, load, prefetch
 from ..run.walk import split
+from ..views.geometry import tile_part
 from ..views.moves import LINE, move_run, put, take
-from .geometry import GATHER, REVERSE, REVERSE_LINES, SCATTER, Moves, PointLoop, TiledPointLoop
+from .geometry import GATHER, REVERSE, REVERSE_LINES, SCATTER, Moves, PointLoop
 
 SIGNED_64, UNSIGNED_64, SIGNED_32, UNSIGNED_32 = range(4)
 """Types of indices."""
@@ -238,20 +239,12 @@ def _block(geometry: Moves, first: int, height: int, width: int, places: tuple[i
             _line(geometry, here[0], here[1], here[2], width, position)
 
 
-@inlined
-def _part(loop: TiledPointLoop, unit: int) -> tuple[int, int, int]:
-    """Splits off the index along a tiled loop; returns the rest of the unit, its start and its size along the loop."""
-    rest, number = split(unit, loop.tiles)
-    start = number * loop.tile
-    return rest, start, min(loop.tile, loop.size - start)
-
-
 @kernel
 def move_points(zero: int, tensors: int, _target: int, _states: int, geometry: Moves, begin: int, end: int) -> None:
     """Processes the points of some units; ``tensors`` is the address of those of the tensors, the indices last."""
     for unit in range(begin, end):
-        rest, middle_start, height = _part(geometry.middle, unit)
-        rest, inner_start, width = _part(geometry.inner, rest)
+        rest, middle_start, height = tile_part(geometry.middle, unit)
+        rest, inner_start, width = tile_part(geometry.inner, rest)
         first = geometry.first + rest * geometry.tile
         last = min(first + geometry.tile, geometry.last)
         for point in range(first, last):

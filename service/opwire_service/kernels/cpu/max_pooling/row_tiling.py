@@ -11,7 +11,7 @@ from opwire.rules.dimension import Dimension
 USUAL_BYTES = 1 << 17
 """Size of a tile's working set for small windows, in bytes, so that it stays in the inner caches."""
 
-MOST = 1 << 22
+MOST_READ = 1 << 22
 """Maximum number of elements that a tile visits: some milliseconds."""
 
 LONGEST_LINE = 1 << 21
@@ -117,8 +117,8 @@ class _Row(NamedTuple):
         each = self.rows * self.across.stride + self.across.window
         again = self.rows * self.across.dilated_window
         width = min(self.outputs, max((usual - again) // each, OVERLAP * again // each, LEAST_WIDTH))
-        if self.elements(width) > MOST or self.line(width) > LONGEST_LINE:
-            width = min((MOST - again) // each, (LONGEST_LINE - self.across.dilated_window) // self.across.stride)
+        if self.elements(width) > MOST_READ or self.line(width) > LONGEST_LINE:
+            width = min((MOST_READ - again) // each, (LONGEST_LINE - self.across.dilated_window) // self.across.stride)
         return max(0, width)
 
     def tiles(self, width: int, count: int, lines: int, lanes: int) -> RowTiling:

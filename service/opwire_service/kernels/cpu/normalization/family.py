@@ -9,7 +9,7 @@ from opwire.check import Plan
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from .affine import AFFINE
-from .given import GivenStatisticsJob
+from .batch_normalization import GivenStatisticsJob
 from .gradients import GradientsJob
 from .lengths import LengthsJob
 from .response import PREPARE as RESPONSES

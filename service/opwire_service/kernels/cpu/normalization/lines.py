@@ -20,10 +20,10 @@ from ..run.tiles import TILE, Slices
 from ..views.job import bind_steps, steps_of
 from . import affine as g
 
-SHORTEST = 16
+SHORTEST_LINE = 16
 """Minimum length of a line; shorter ones are not worth the overhead."""
 
-SPARE = 8
+SPARSITY = 8
 """At most one in this many elements may be a parameter."""
 
 Sizes = tuple[int, ...]
@@ -147,7 +147,7 @@ def lines_of(
         copies = steps_of([copy(View.of(0, source), View.of(1, target))], source.data_type.bits // 8)
     length = prod(sizes[first:])
     count = sum(map(prod, parameters))
-    if line is None or length < SHORTEST or count * SPARE > prod(sizes) + 64 * SPARE:
+    if line is None or length < SHORTEST_LINE or count * SPARSITY > prod(sizes) + 64 * SPARSITY:
         return None
     if (copies or kind != g.GIVEN) and line[0] != 1:
         return None

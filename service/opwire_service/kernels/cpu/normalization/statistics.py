@@ -26,10 +26,10 @@ from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from ..run.undecided import by_row, settle
 from . import affine
-from .exactly import PIECE, PIECE_BYTES, exact_results
 from .lines import Lines, layout_of, lines_of
 from .moments import roundings
 from .rows import RowMoments, long_rows, rows_of
+from .settling import PIECE, PIECE_BYTES, exact_results
 
 _PAIRWISE = 48
 """Rounding errors that affect a term of a contiguous sum in NumPy, which sums pairwise."""

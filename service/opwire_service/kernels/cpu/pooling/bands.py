@@ -12,10 +12,10 @@ from ..jit.compiler import inlined, inner, kernel
 from ..jit.element import address_of, int32, load, prefetch
 from ..jit.prefetch import AHEAD
 from ..numbers.accumulator import LIMBS
-from ..numbers.apart import load_seconds
 from ..numbers.formats import infinity_bits, narrow_vector, put, values
 from ..numbers.partial import first_elements, first_elements_apart
 from ..numbers.rounding import AVERAGE, UNIT
+from ..numbers.strided import load_even
 from ..numbers.vectors import (
     WIDTH,
     Vector,
@@ -129,9 +129,9 @@ def _total(numbers: int, i: int, step: int, count: int) -> Vector:
 @inlined
 def _total_of_seconds(numbers: int, i: int, count: int) -> Vector:
     """Like ``_total`` of contiguous numbers, for windows with a stride of 2."""
-    total = load_seconds(numbers, i)
+    total = load_even(numbers, i)
     for k in range(1, count):
-        total = total + load_seconds(numbers, i + k)
+        total = total + load_even(numbers, i + k)
     return total
 
 

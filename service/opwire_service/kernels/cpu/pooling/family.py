@@ -29,19 +29,19 @@ KERNELS = tuple(
     Kernel(function, element) for element in FLOATS.values() for function in (kernels.rows, kernels.windows, bands)
 )
 
-USUAL = 1 << 15
+CACHED_VISITS = 1 << 15
 """Elements that a tile visits for small windows, so that its lines stay in the inner caches."""
 
-MOST = 1 << 22
+MOST_READ = 1 << 22
 """Maximum number of elements that a tile visits: some milliseconds."""
 
-LONGEST = 1 << 16
+LONGEST_LINE = 1 << 16
 """Maximum length of a line."""
 
 SETTLED = 1 << 23
 """Maximum number of elements of all windows of a tile; summing one exactly takes some nanoseconds."""
 
-SPARSE = 16
+SPARSE_FACTOR = 16
 """Windows are summed one by one if lines would visit this many times the elements of the windows."""
 
 BAND, WIDEST = 1 << 13, 1 << 11
@@ -166,7 +166,7 @@ def _in_bands(sums: _WindowSums) -> Job | None:
     line = across.padded
     if not is_dense or not is_packed or width > WIDEST or max(height.window, across.window) > MOST_TAPS:
         return None
-    if line > LONGEST:
+    if line > LONGEST_LINE:
         return None
     most = min(rows, max(BAND // width, 2 * height.window))
     tiles = -(-rows // most)
@@ -189,7 +189,7 @@ def _prepare(plan: Plan, sums: _WindowSums) -> Job:
     work = max(1, plan.work)
     if lines:
         tiles = -(-outputs // lines)
-        if rows * tiles * sums.visits(lines) <= SPARSE * work + rows * tiles * USUAL:
+        if rows * tiles * sums.visits(lines) <= SPARSE_FACTOR * work + rows * tiles * CACHED_VISITS:
             even = -(-outputs // tiles)
             costs = sums.visits(even) // LANES + LINE_VISITS * sums.lines + TILE_VISITS
             line = sums.line(even)
@@ -199,7 +199,7 @@ def _prepare(plan: Plan, sums: _WindowSums) -> Job:
             )
     if window > SETTLED:
         return ReferenceJob(plan)
-    width = min(width, max(1, USUAL // window))
+    width = min(width, max(1, CACHED_VISITS // window))
     costs = EXACT_VISITS * (work + sums.target.element_count)
     tiles = -(-outputs // width)
     parameters, visits = {"tile": width, "tiles": tiles}, width * (8 * window + 16)
@@ -209,9 +209,9 @@ def _prepare(plan: Plan, sums: _WindowSums) -> Job:
 def _width(sums: _WindowSums, most: int) -> int:
     """Returns the width of tiles that are summed along a line; 0 if even one output visits too much."""
     width = most
-    while width and (sums.line(width) > LONGEST or sums.visits(width) > MOST):
+    while width and (sums.line(width) > LONGEST_LINE or sums.visits(width) > MOST_READ):
         width //= 2
-    while width > 256 and sums.visits(width) > 2 * USUAL:
+    while width > 256 and sums.visits(width) > 2 * CACHED_VISITS:
         width //= 2
     return width
 

@@ -32,7 +32,7 @@ _LARGEST = 1 << 18
 _WIDEST = 1 << 21
 """Maximum number of input elements that a tile of outputs may need."""
 
-_FEW = 8
+_MOST_ADDED = 8
 """Maximum number of taps that are added one by one; longer windows are differences of running sums."""
 
 _RUNNING, _FINISHED, _CALLS = 4, 64, 1 << 17
@@ -77,7 +77,7 @@ class QuantizedJob(Job):
         sizes, total = list(self._needed_sizes(list(self._tile))), 0
         for axis in range(len(sizes) - 1, -1, -1):
             taps = self._dimensions[axis].window
-            passes = taps if taps <= _FEW or self._dimensions[axis].dilation > 1 else _RUNNING
+            passes = taps if taps <= _MOST_ADDED or self._dimensions[axis].dilation > 1 else _RUNNING
             sizes[axis] = max(sizes[axis], self._tile[axis]) if passes == _RUNNING else self._tile[axis]
             total += (passes + 1) * prod(sizes)
             sizes[axis] = self._tile[axis]
@@ -135,7 +135,7 @@ def _along(values: Array, axis: int, dimension: Dimension, begin: int, size: int
     """Returns the sums, in int32, of windows ``begin`` to ``begin + size`` along one axis of an array."""
     first = np.arange(begin, begin + size) * dimension.stride - dimension.start
     low, high = max(0, int(first[0])), min(dimension.size, int(first[-1]) + dimension.dilated_window)
-    if dimension.dilation == 1 and dimension.window > _FEW and low < high:
+    if dimension.dilation == 1 and dimension.window > _MOST_ADDED and low < high:
         part = values[_at(axis, slice(low, high))]
         running = np.zeros([count + (i == axis) for i, count in enumerate(part.shape)], np.int32)
         np.cumsum(part, axis=axis, dtype=np.int32, out=running[_at(axis, slice(1, None))])

@@ -8,7 +8,7 @@ from math import prod
 from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
 
-from ..elementwise.compiled import FEW, CompiledFormula
+from ..elementwise.compiled import LEAST_RUN, CompiledFormula
 from ..elementwise.forms import converted_form, form_of
 from ..elementwise.planes import planes_of
 from ..elementwise.quotients import NEAREST_QUOTIENT
@@ -58,7 +58,7 @@ def compiled(
     form = (
         form_of(expression, types, output, Way.FLOAT32) if is_in_float32 else converted_form(expression, types, output)
     )
-    if form is None or prod(sizes) < FEW:
+    if form is None or prod(sizes) < LEAST_RUN:
         return None
     planes = planes_of(sizes, {name: _in_bytes(*each) for name, each in tensors.items()})
     return CompiledFormula(form, planes) if planes.is_worth else None

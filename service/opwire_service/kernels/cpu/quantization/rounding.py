@@ -10,7 +10,7 @@ from opwire.tensor import Array
 
 from ...exact import FLOAT16, FLOAT32
 from ...reference.quantization import product
-from ..numbers.certain import undecided
+from ..numbers.undecided import undecided
 
 
 def saturated(quotients: Array, zero_point: Array | float, limits: tuple[int, int]) -> Array:

@@ -14,7 +14,7 @@ from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE
 
-MANY = 1 << 17
+LEAST_TABULATED = 1 << 17
 """Number of elements from which a table of all pairs is made."""
 
 _GREAT = 2.0**20
@@ -29,7 +29,7 @@ class SumsJob(Job):
         self._types = desc.data_type, plan.inputs["BTensor"].data_type
         self._limits = plan.outputs["OutputTensor"].data_type.limits
         self._layout = Arrangement.of(desc)
-        self._many = desc.element_count >= MANY
+        self._many = desc.element_count >= LEAST_TABULATED
         table = (12 << 20) * self._many
         self._scratch = ScratchBytes(thread=96 * TILE, shared=table, units=self._layout.tiles.count)
 

@@ -20,10 +20,10 @@ from ..run.blocks import Blocks
 from ..run.job import Job, KernelStep, ScratchBytes
 from ..run.pool import Find, Pool
 from ..views.packing import Packing
-from . import best
+from .kernels import CHOOSE, ENTER, MOST_KEPT, WRITE, ElementRows, chosen
 from .top import CHUNK, SORTED_VISITS, TILE, TopJob
 
-CHOSEN = {size: Kernel(best.chosen, element) for size, element in ((1, INT8), (2, INT16), (4, INT32), (8, INT64))}
+CHOSEN = {size: Kernel(chosen, element) for size, element in ((1, INT8), (2, INT16), (4, INT32), (8, INT64))}
 """Kernels by element size in bytes."""
 
 COST = 4
@@ -53,7 +53,7 @@ class RowsJob(Job):
         self._axis, self._count = attributes.Axis, attributes.K
         self._length, self._item = source.sizes[self._axis], source.data_type.bits // 8
         self._kernel = CHOSEN[self._item]
-        self._is_few = self._count <= best.FEW
+        self._is_few = self._count <= MOST_KEPT
         self._scratch = ScratchBytes(thread=32 * max(TILE, self._length))
         elements = source.element_count
         self._visits = SORTED_VISITS * elements * self._length.bit_length()
@@ -81,7 +81,7 @@ class RowsJob(Job):
             rows = _Rows(*(each[None] for each in rows))
         if self._is_few and all(each.flags.c_contiguous for each in rows):
             units = prod(rows.source.shape[:-1])
-            step = KernelStep(self._kernel, self._geometry(best.CHOOSE, rows.indices), units, COST * self._length)
+            step = KernelStep(self._kernel, self._geometry(CHOOSE, rows.indices), units, COST * self._length)
             return step.bind(rows.source.ctypes.data, rows.values.ctypes.data, 0, find, pool, rows)
 
         def block(number: int) -> Callable[[], None]:
@@ -95,7 +95,7 @@ class RowsJob(Job):
             return partial(_at_once, block(0))
         return partial(pool.each, piece, self._blocks.number)
 
-    def _geometry(self, mode: int, indices: Array) -> best.ElementRows:
+    def _geometry(self, mode: int, indices: Array) -> ElementRows:
         geometry = self._keys.replaced(mode=mode, indices=indices.ctypes.data, index_bytes=indices.itemsize)
         geometry.count, geometry.length = self._count, self._length
         return geometry
@@ -107,12 +107,12 @@ class RowsJob(Job):
         if rows.source is not block.source:
             steps.append(self._packing.bind(block.source, rows.source, find))
         if self._is_few:
-            steps.append(self._step(best.CHOOSE, rows, None, find))
+            steps.append(self._step(CHOOSE, rows, None, find))
         else:
             entries = np.empty((rows.source.size // self._length, self._length), np.int64)
-            steps.append(self._step(best.ENTER, rows, entries, find))
+            steps.append(self._step(ENTER, rows, entries, find))
             steps.append(partial(self._sort, entries))
-            steps.append(self._step(best.WRITE, rows, entries, find))
+            steps.append(self._step(WRITE, rows, entries, find))
         results = (block.values, rows.values), (block.indices, rows.indices)
         steps += [partial(np.copyto, into, each) for into, each in results if into is not each]
 
@@ -151,17 +151,17 @@ def _together(array: Array) -> Array:
     return array if array.flags.c_contiguous else np.empty_like(array, order="C")
 
 
-def _keys(data_type: DataType, *, greatest: bool) -> best.ElementRows:
+def _keys(data_type: DataType, *, greatest: bool) -> ElementRows:
     """Returns the fields by which the kernel converts elements to keys."""
     magnitude = (1 << (data_type.bits - 1)) - 1
     infinite = int(np.array(np.inf, data_type.dtype).view(f"<i{data_type.bits // 8}")) if data_type.is_float else 0
     # Bits of unsigned numbers order like signed ones if the highest bit and its sign extension are inverted.
     turned = (-1 if greatest else 0) ^ (0 if data_type.is_signed else ~magnitude)
-    return best.ElementRows(turned=turned, is_float=data_type.is_float, magnitude=magnitude, infinite=infinite)
+    return ElementRows(turned=turned, is_float=data_type.is_float, magnitude=magnitude, infinite=infinite)
 
 
 def prepare(plan: Plan) -> Job:
     """Returns a row job, or one for sequences that are longer or need sorting of wide elements."""
     source, count = plan.inputs["InputTensor"], plan.attributes.K
-    is_taken = count <= best.FEW or source.data_type.bits <= 32
+    is_taken = count <= MOST_KEPT or source.data_type.bits <= 32
     return RowsJob(plan) if source.sizes[plan.attributes.Axis] <= CHUNK and is_taken else TopJob(plan)

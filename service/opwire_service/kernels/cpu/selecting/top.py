@@ -15,8 +15,8 @@ from ..jit.element import INT64
 from ..run.blocks import Blocks
 from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
-from .best import FEW, KeyRows, best
 from .entries import Entries, cuts, joined
+from .kernels import MOST_KEPT, KeyRows, best
 from .keys import Order
 
 CHUNK = 1 << 17
@@ -54,7 +54,7 @@ class TopJob(Job):
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return (BEST,) if self._count <= FEW else ()
+        return (BEST,) if self._count <= MOST_KEPT else ()
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         tensors = inputs["InputTensor"], outputs["OutputValueTensor"], outputs["OutputIndexTensor"]
@@ -83,7 +83,7 @@ class TopJob(Job):
         with np.errstate(all="ignore"):
             keys = self._order.keys(elements)
         count = min(self._count, elements.shape[-1])
-        if count > FEW or count == elements.shape[-1]:
+        if count > MOST_KEPT or count == elements.shape[-1]:
             return Entries.of(keys, start).first(count)
         if keys.dtype.itemsize < 4:
             keys = keys.astype(np.uint32)

@@ -13,30 +13,30 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop
 from ...reference.softmax import LOG_SOFTMAX, SOFTMAX, axes_of
 from ..jit.compiler import Kernel
-from ..numbers.certain import undecided
+from ..numbers.undecided import undecided
 from ..run.arranged import Arrangement
 from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from ..run.undecided import by_row
-from .exactly import Row
 from .hardmax import HardmaxJob
+from .settling import Row
 
 KERNELS: tuple[Kernel, ...] = ()
 
 _ERROR = 2.0**-45
 """Relative error of an exponential and the operations on it, without the additions of the sum."""
 
-ROW_VISITS, WIDE_VISITS, LONG = 8, 8, 1 << 18
+ROW_VISITS, WIDE_VISITS, WIDE_ROW = 8, 8, 1 << 18
 """Costs of a row and of an element in extended precision, in visits; row length from which all rows need that."""
 
 _PAIRWISE = 48
 """Rounding errors that affect a term of a contiguous sum in NumPy, which sums pairwise."""
 
-_FEW = 1.5
+_SMALL_SUM = 1.5
 """Sums below this are the greatest element's 1 and little else; their logarithms are computed from the other terms."""
 
-_LEAST = 1e-300
+_LEAST_LOGARITHM = 1e-300
 """Replaces a logarithm that underflows although there are other terms."""
 
 
@@ -61,7 +61,7 @@ class SoftmaxJob(Job):
         of_long_rows = 0 if tiles.whole else 32 * (tiles.count + tiles.rows)
         self._scratch = ScratchBytes(thread=64 * TILE, shared=of_long_rows, units=tiles.count)
         # The longer a row, the more likely it must be summed in extended precision.
-        again = 0 if tiles.whole else WIDE_VISITS * elements * min(tiles.length, LONG) // LONG
+        again = 0 if tiles.whole else WIDE_VISITS * elements * min(tiles.length, WIDE_ROW) // WIDE_ROW
         self._visits = elements + ROW_VISITS * tiles.rows + again
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
@@ -93,13 +93,13 @@ class SoftmaxJob(Job):
     def _logarithms(self, x: Array, powers: Array, total: Array) -> Array:
         """Returns the logarithms of the sums, accurate close to 0 too."""
         logarithms: Array = np.log(total)
-        if (total < _FEW).any():  # some may be NaN
+        if (total < _SMALL_SUM).any():  # some may be NaN
             axes = self._layout.axes
             is_greatest = x == 0
             others = np.where(is_greatest, 0.0, powers).sum(axes, keepdims=True)
             others += is_greatest.sum(axes, keepdims=True) - 1
             finite = (x > -np.inf).sum(axes, keepdims=True)
-            logarithms = np.where(total < _FEW, _logarithm(others, finite), logarithms)
+            logarithms = np.where(total < _SMALL_SUM, _logarithm(others, finite), logarithms)
         return logarithms
 
     def _put(self, x: Array, source: Array, target: Array, at: Slices, stop: Stop, known: Row | None = None) -> None:
@@ -158,7 +158,7 @@ class SoftmaxJob(Job):
 def _logarithm(others: Array, finite: Array) -> Array:
     """Returns the logarithm of 1 plus the other terms: never 0 if there are any."""
     found: Array = np.log1p(others)
-    return np.where((found < _LEAST) & (finite > 1), _LEAST, found)
+    return np.where((found < _LEAST_LOGARITHM) & (finite > 1), _LEAST_LOGARITHM, found)
 
 
 PREPARE: dict[str, Callable[[Plan], Job]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...layout import Loop
 from ...views.view import Copy
@@ -218,9 +218,9 @@ def tile_of(tensors: int, copy: EncodedCopy, unit: int) -> CopyTile:
     """Decodes what a unit copies; ``tensors`` is the address of the tensors' addresses."""
     source = load(tensors, copy.source, 0) + copy.source_offset
     target = load(tensors, copy.target, 0) + copy.target_offset
-    rest, column, inner_size = _part(copy.levels[2], unit - copy.first)
-    rest, row, middle = _part(copy.levels[1], rest)
-    rest, first, outer = _part(copy.levels[0], rest)
+    rest, column, inner_size = tile_part(copy.levels[2], unit - copy.first)
+    rest, row, middle = tile_part(copy.levels[1], rest)
+    rest, first, outer = tile_part(copy.levels[0], rest)
     source += first * copy.levels[0].source + row * copy.levels[1].source + column * copy.levels[2].source
     target += first * copy.levels[0].target + row * copy.levels[1].target + column * copy.levels[2].target
     for i in range(copy.outer - 1, -1, -1):
@@ -231,8 +231,8 @@ def tile_of(tensors: int, copy: EncodedCopy, unit: int) -> CopyTile:
 
 
 @inner
-def _part(loop: TiledCopyLoop, unit: int) -> tuple[int, int, int]:
-    """Splits off the index along a loop of tiles; returns the rest of the unit, its start and its size in the loop."""
+def tile_part(loop: Any, unit: int) -> tuple[int, int, int]:
+    """Splits off the index along a tiled loop; returns the rest of the unit, its start and its size along the loop."""
     if loop.tiles == 1:
         return unit, 0, loop.size
     rest, number = split(unit, loop.tiles)

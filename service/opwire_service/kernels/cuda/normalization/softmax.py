@@ -9,7 +9,7 @@ from opwire.check import Plan
 from opwire.tensor import Array, DataType
 
 from ....execution import Stop
-from ...cpu.softmax.exactly import Row
+from ...cpu.softmax.settling import Row
 from ...reference.softmax import LOG_SOFTMAX, SOFTMAX, axes_of
 from ..job import Card
 from .rows import NormalizationJob, RowKernels

@@ -22,8 +22,8 @@ from ..run.arranged import part_of
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
-from .exactly import PIECE_BYTES, settle_each
 from .lines import Lines, anew, layout_of, lines_of
+from .settling import PIECE_BYTES, settle_each
 
 _NAMES = ("Mean", "Variance", "Scale", "Bias")
 

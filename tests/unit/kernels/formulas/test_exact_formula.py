@@ -13,7 +13,7 @@ from opwire.formulas import Constant, InputElement, Operation
 from opwire.operators import OPERATORS
 from opwire.tensor import Array
 from opwire_service.kernels.formulas import careful
-from opwire_service.kernels.formulas.exactly import ExactFormula
+from opwire_service.kernels.formulas.exact_formula import ExactFormula
 from opwire_service.kernels.formulas.formula import formula_of
 from tests.support.elements import FORMULAS, plan_of
 

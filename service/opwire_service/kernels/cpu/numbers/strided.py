@@ -12,7 +12,7 @@ from .vectors import DOUBLES, WIDTH
 
 
 @intrinsic
-def load_seconds(typing: Any, address: Any, index: Any) -> tuple[Any, Callable[..., Any]]:
+def load_even(typing: Any, address: Any, index: Any) -> tuple[Any, Callable[..., Any]]:
     """Loads every other float64 from index ``index`` on; also reads the one after the last."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:

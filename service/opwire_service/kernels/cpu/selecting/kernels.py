@@ -12,7 +12,7 @@ from ..jit.records import Record
 from ..numbers.vectors import WIDTH, Vector, load_vector, lowest_of, mask_of, pick, signed_ints, spread, store_vector
 from ..run.geometry import advance
 
-FEW = 128
+MOST_KEPT = 128
 """Maximum number of elements kept, since each better one is inserted by moving others one step at a time."""
 
 SIGN = -(1 << 63)
@@ -202,7 +202,7 @@ def _write(zero: int, geometry: ElementRows, line: int, target: int, index: int,
 def chosen(zero: int, source: int, target: int, states: int, geometry: ElementRows, begin: int, end: int) -> None:
     """A unit is a row. For rows that are sorted, the states hold the entries."""
     count, length, mode = geometry.count, geometry.length, geometry.mode
-    memory = np.empty(2 * FEW + 1, np.int64)
+    memory = np.empty(2 * MOST_KEPT + 1, np.int64)
     kept = address_of(memory)
     for row in range(begin, end):
         line, entries = advance(source, row * length, zero), states + 8 * row * length

@@ -19,7 +19,7 @@ from ..formulas.formula import PlanFormula, formula_of
 from ..layout import Loop
 from .element_source import Formula, Read, element_source
 from .formula_source import FormulaSource, has_scale
-from .job import LOAD_BYTES, MOST_UNDECIDED, TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
+from .job import LOAD_BYTES, MOST_UNDECIDED, TYPES, BaseJob, Card, CudaMemory, KernelLaunch, Program, device_desc
 from .reduction import loops_parameter
 from .structures import structure
 from .table_source import COPIES_TABLE, TABLE_BYTES, table_serves, table_source
@@ -112,7 +112,7 @@ class OperandSource(NamedTuple):
     channels: Array | None = None
 
 
-class CudaElementsJob:
+class CudaElementsJob(BaseJob):
     """Job that applies a formula, or a chain of formulas, to the elements of outputs of the same layout.
 
     Attributes:
@@ -125,9 +125,6 @@ class CudaElementsJob:
         targets: the names of the outputs that are written, indexed by the formulas' output numbers.
         processors: number of multiprocessors of the GPU; None disables lookup tables.
     """
-
-    scratch_bytes = 0
-    state_bytes = 0
 
     def __init__(
         self,
@@ -151,6 +148,7 @@ class CudaElementsJob:
         self._processors = processors
         self._has_table = self._is_worth_a_table()
         self._is_certain = self._has_table or all(each.source.is_always_settled for each in formulas)
+        self._room = 0 if self._is_certain else min(self._count, MOST_UNDECIDED)
 
     @property
     def gathers(self) -> bool:
@@ -208,14 +206,6 @@ class CudaElementsJob:
     @property
     def programs(self) -> tuple[Program, ...]:
         return (self._program,)
-
-    @property
-    def undecided_bytes(self) -> int:
-        return 0 if self._is_certain else 8 + 8 * self._room
-
-    @property
-    def _room(self) -> int:
-        return min(self._count, MOST_UNDECIDED)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

@@ -209,6 +209,33 @@ class CudaJob(Protocol):
         """
 
 
+class BaseJob:
+    """What most jobs have in common: they need no memory besides their tensors, and leave no results undecided."""
+
+    scratch_bytes = 0
+    state_bytes = 0
+
+    _room = 0
+    """Maximum number of undecided results that the GPU lists."""
+
+    @property
+    def undecided_bytes(self) -> int:
+        return 8 + 8 * self._room if self._room else 0
+
+    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
+        """See ``CudaJob.settle``."""
+
+
+class SingleProgramJob(BaseJob):
+    """A job with one program."""
+
+    _program: Program
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        return (self._program,)
+
+
 def device_desc(desc: BufferTensorDesc) -> BufferTensorDesc:
     """Returns the layout of an output on the GPU: as declared, or dense if it has gaps, which must not be written.
 

@@ -11,8 +11,7 @@ from opwire.check import Plan
 from opwire.rules.dimension import Dimension
 from opwire.tensor import Array, BufferTensorDesc
 
-from ...execution import Arrays, Stop
-from .job import LOAD_BYTES, TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
+from .job import LOAD_BYTES, TYPES, BaseJob, Card, CudaMemory, KernelLaunch, Program, device_desc
 from .structures import structure
 
 THREADS = 256
@@ -33,12 +32,8 @@ _POOLING = structure("Pooling", "windows")
 _STRIPS = structure("Strips", "windows", "strips")
 
 
-class Pooling:
+class Pooling(BaseJob):
     """The job of a max pooling plan."""
-
-    scratch_bytes = 0
-    state_bytes = 0
-    undecided_bytes = 0
 
     def __init__(self, plan: Plan, card: Card) -> None:
         self._processors = card.processors
@@ -84,9 +79,6 @@ class Pooling:
             count = min(piece, outputs - first)
             part["first"], part["outputs"] = first, count
             yield KernelLaunch(program, "pool_windows", (-(-count // block[1]), 1), block, part)
-
-    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: no result is ever undecided."""
 
     def _parameter(self, memory: CudaMemory) -> Array:
         (task,) = whole = np.zeros(1, _POOLING)

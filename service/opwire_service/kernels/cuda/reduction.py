@@ -13,7 +13,7 @@ from opwire.tensor import Array, BufferTensorDesc
 
 from ...execution import Arrays, Stop
 from ..layout import Loop, ReductionLayout, coordinates, reduction_layout
-from .job import LOAD_BYTES, MOST_UNDECIDED, TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from .job import LOAD_BYTES, MOST_UNDECIDED, TYPES, BaseJob, CudaMemory, KernelLaunch, Program, device_desc
 from .nests import division
 from .structures import structure
 
@@ -207,7 +207,7 @@ def loops_parameter(loops: Sequence[Loop], into: Array) -> None:
         into["loop"][i] = (*loop, *division(loop.size))
 
 
-class Reduction:
+class Reduction(BaseJob):
     """The job of a reduction.
 
     Args:
@@ -236,6 +236,12 @@ class Reduction:
         if accumulator.quick is not None and self._layout.kept_count * self._layout.reduced_count >= QUICK_FROM:
             passes = ("QUICK", accumulator.quick), ("SETTLE", accumulator)
         self._passes = tuple((self._program(name, each), each) for name, each in passes)
+        blocks, splits = self._geometry.grid[0], self._geometry.splits
+        self.state_bytes = 4 * (1 + blocks) if len(passes) > 1 else 0  # marks
+        if splits > 1:
+            self.scratch_bytes = splits * self._layout.kept_count * max(each.size_in_bytes for _, each in passes)
+            self.state_bytes += 4 * blocks
+        self._room = min(self._layout.kept_count, MOST_UNDECIDED) if accumulator.settle else 0
         # Raw bytes are copied faster than fields.
         self._launches = tuple(replace(launch, parameter=launch.parameter.view(_BYTES)) for launch in self._prepared())
 
@@ -257,26 +263,6 @@ class Reduction:
     @property
     def programs(self) -> tuple[Program, ...]:
         return tuple(program for program, _ in self._passes)
-
-    @property
-    def scratch_bytes(self) -> int:
-        splits = self._geometry.splits
-        size = max(accumulator.size_in_bytes for _, accumulator in self._passes)
-        return splits * self._layout.kept_count * size if splits > 1 else 0
-
-    @property
-    def state_bytes(self) -> int:
-        blocks = self._geometry.grid[0]
-        marks = 1 + blocks if len(self._passes) > 1 else 0
-        return 4 * (marks + (blocks if self._geometry.splits > 1 else 0))
-
-    @property
-    def undecided_bytes(self) -> int:
-        return 8 + 8 * self._room if self._accumulator.settle else 0
-
-    @property
-    def _room(self) -> int:
-        return min(self._layout.kept_count, MOST_UNDECIDED)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from opwire.check import Plan
-from opwire.tensor import Array
 
-from ...execution import Arrays, Stop
 from ..layout import Loop
-from .job import CudaMemory, KernelLaunch, Program
+from .job import CudaMemory, KernelLaunch, Program, SingleProgramJob
 from .reduction import loops_parameter
 from .structures import structure
 
@@ -24,12 +22,8 @@ _WORDS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 _TASK = structure("Task", "loops", "spread", LOOPS=8)
 
 
-class Spread:
+class Spread(SingleProgramJob):
     """The job of a plan that copies its only input, which is dense, to its only output."""
-
-    scratch_bytes = 0
-    state_bytes = 0
-    undecided_bytes = 0
 
     def __init__(self, plan: Plan) -> None:
         ((self._source, source),) = plan.inputs.items()
@@ -37,10 +31,6 @@ class Spread:
         self._count = source.element_count
         self._loops = [Loop(size, 0, step) for size, step in zip(target.sizes, target.element_strides, strict=True)]
         self._program = Program(("scalars", "loops", "spread"), (("WORD", _WORDS[target.data_type.dtype.itemsize]),))
-
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
@@ -52,6 +42,3 @@ class Spread:
             count = min(LAUNCH_ELEMENTS, self._count - first)
             part["first"], part["count"] = first, count
             yield KernelLaunch(self._program, "spread", (-(-count // THREADS), 1), (THREADS, 1), part)
-
-    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: copies are always exact."""

@@ -17,7 +17,7 @@ from opwire.tensor import Array, DataType
 from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS, Sum, multiply
 from ...reference.elements import Elements
-from ..job import LOAD_BYTES, MOST_UNDECIDED, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, MOST_UNDECIDED, TYPES, BaseJob, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..movement.walk import (
     PIECE,
     THREADS,
@@ -57,7 +57,7 @@ _COMBINE = {True: ("a + b", 0), False: ("a * b", 1)}
 _LINES = structure("Lines", "types", "movement/walk", "cumulative/running", STEPS=2)
 
 
-class CudaRunningJob:
+class CudaRunningJob(BaseJob):
     """Job that computes cumulative sums or products.
 
     Args:
@@ -93,8 +93,6 @@ class CudaRunningJob:
         self._each = -(-self._count * self._chunks // (card.processors * self._blocks))
         self._prefetched = self._blocks_ahead(card.processors)
         self._room = min(source.element_count, MOST_UNDECIDED) if source.data_type.is_float else 0
-        self.undecided_bytes = 8 + 8 * self._room if self._room else 0
-        self.scratch_bytes = 0
         self.state_bytes = 16 + self._count * self._chunks * self._told_bytes if self._by_chunks else 0
         self.programs = (self._program(),)
         self._task = self._parameter()

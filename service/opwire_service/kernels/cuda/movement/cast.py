@@ -8,12 +8,12 @@ from opwire.check import Plan
 
 from ...views.movements import Movement
 from ...views.view import View, copy
-from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch
+from ..job import LOAD_BYTES, TYPES, BaseJob, Card, CudaJob, CudaMemory, KernelLaunch
 from .view import CudaCopyJob, Units, strided_part
-from .walk import CertainJob, on_card
+from .walk import on_card
 
 
-class CudaCastJob(CertainJob):
+class CudaCastJob(BaseJob):
     """The conversion from one type to another."""
 
     def __init__(self, plan: Plan) -> None:

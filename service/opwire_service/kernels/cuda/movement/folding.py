@@ -13,13 +13,12 @@ from opwire.tensor import Array, BufferTensorDesc, packed_strides
 from ....execution import Arrays, Stop, Stopped
 from ...reference.folds import FoldedDimension, axes_of, element_at
 from ...reference.moves import view_at
-from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, TYPES, BaseJob, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..structures import structure
 from .view import UNITS
 from .walk import (
     PIECE,
     THREADS,
-    CertainJob,
     Loop,
     SplitLaunch,
     count_of,
@@ -163,7 +162,7 @@ class _Walks:
         return found.loops
 
 
-class CudaUnfoldJob(CertainJob):
+class CudaUnfoldJob(BaseJob):
     """Reads each column element from the image, or writes 0."""
 
     def __init__(self, plan: Plan) -> None:
@@ -199,7 +198,7 @@ class CudaUnfoldJob(CertainJob):
         return self._part.launches(memory.inputs["InputTensor"], memory.outputs["OutputTensor"])
 
 
-class CudaFoldJob(CertainJob):
+class CudaFoldJob(BaseJob):
     """Computes each image element as the sum of its column elements."""
 
     def __init__(self, plan: Plan) -> None:
@@ -226,7 +225,6 @@ class CudaFoldJob(CertainJob):
         terms = prod(min(axis.window, axis.blocks) for axis in self._axes)
         self._part = SplitLaunch(program, "fold", parameter, count_of(loops), THREADS, piece=max(1, PIECE // terms))
         self.programs = (program,)
-        self.undecided_bytes = 8 + 8 * self._room if self._room else 0
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

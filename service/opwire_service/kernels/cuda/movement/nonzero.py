@@ -8,10 +8,10 @@ import numpy as np
 
 from opwire.check import Plan
 
-from ..job import Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import BaseJob, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..structures import constant, structure
 from .view import UNITS
-from .walk import PIECE, THREADS, CertainJob, SplitLaunch, depth_macro, merged, on_card, write_walk
+from .walk import PIECE, THREADS, SplitLaunch, depth_macro, merged, on_card, write_walk
 
 SHARE = constant("SHARE", "movement/nonzero")
 """Elements examined, and numbers cleared, per thread."""
@@ -19,7 +19,7 @@ SHARE = constant("SHARE", "movement/nonzero")
 _NONZERO = structure("Nonzero", "movement/walk", "movement/nonzero", STEPS=1)
 
 
-class CudaNonzeroJob(CertainJob):
+class CudaNonzeroJob(BaseJob):
     """The coordinates of nonzero elements, and their number."""
 
     def __init__(self, plan: Plan) -> None:

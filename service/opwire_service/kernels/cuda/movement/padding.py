@@ -12,10 +12,10 @@ from opwire.enums import PaddingMode
 from ...reference.moves import bits
 from ...views import phases
 from ...views.movements import MOVEMENTS
-from ..job import Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import BaseJob, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..structures import structure
 from .view import PLAIN, UNITS, CudaCopyJob, RowBlocks, copies
-from .walk import PIECE, CertainJob, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
+from .walk import PIECE, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
 
 MODES = (
     PaddingMode.CONSTANT,
@@ -29,7 +29,7 @@ MODES = (
 _PADDING = structure("Padding", "movement/walk", "movement/padding", STEPS=2)
 
 
-class PaddingJob(CertainJob):
+class PaddingJob(BaseJob):
     """Rows padded along the last dimension, and copies for the other dimensions.
 
     Args:

@@ -12,10 +12,10 @@ from opwire.check import Plan
 from opwire.tensor import BufferTensorDesc
 
 from ...picking import PICKS, Component, Picks, Point
-from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, TYPES, BaseJob, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..structures import constant, structure
 from .view import UNITS
-from .walk import THREADS, CertainJob, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
+from .walk import THREADS, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
 
 PICK_BATCH, HOT_BATCH = constant("BATCH", "movement/pick"), constant("BATCH", "movement/one_hot")
 """Items per thread."""
@@ -35,7 +35,7 @@ def tuple_parameter(components: Sequence[Component]) -> np.ndarray[tuple[int, ..
     return parameter
 
 
-class PickJob(CertainJob):
+class PickJob(BaseJob):
     """Output units, each read from where its indices point.
 
     Args:
@@ -92,7 +92,7 @@ def _lanes(loops: Sequence[Loop], components: Sequence[Component], most: int) ->
     return gcd(most, size, *(loop[2] for loop in outer), *(part.step for part in components))
 
 
-class OneHotJob(CertainJob):
+class OneHotJob(BaseJob):
     """One value where an index matches the position along an axis, another one elsewhere."""
 
     def __init__(self, plan: Plan) -> None:

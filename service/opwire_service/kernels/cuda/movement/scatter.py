@@ -13,11 +13,11 @@ from opwire.tensor import packed_strides
 
 from ...picking import Component, aligned_strides, last_dimensions
 from ...views.movements import overwritten
-from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, TYPES, BaseJob, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..structures import structure
 from .pick import INDEX_SOURCES, tuple_parameter
 from .view import UNITS, copies, filling
-from .walk import THREADS, CertainJob, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
+from .walk import THREADS, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
 
 _STEPS = 3
 
@@ -119,7 +119,7 @@ def _in_lanes(loops: Sequence[Loop], lanes: int) -> list[Loop]:
     return merged([*wide, (size // lanes, 0, 1, 1)], _STEPS)
 
 
-class ScatterJob(CertainJob):
+class ScatterJob(BaseJob):
     """Claims slots for tuples, then writes the output."""
 
     def __init__(self, plan: Plan) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 from opwire.check import Plan
 from opwire.tensor import packed_strides
 
-from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, TYPES, BaseJob, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..structures import constant, structure
-from .walk import THREADS, CertainJob, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
+from .walk import THREADS, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
 
 BATCH = constant("BATCH", "movement/sequence")
 """Items per thread."""
@@ -20,7 +20,7 @@ BATCH = constant("BATCH", "movement/sequence")
 _SEQUENCE = structure("Sequence", "movement/walk", "movement/sequence", STEPS=1)
 
 
-class CudaSequenceJob(CertainJob):
+class CudaSequenceJob(BaseJob):
     """The elements of a sequence."""
 
     def __init__(self, plan: Plan) -> None:

@@ -12,10 +12,10 @@ from opwire.check import Plan
 from opwire.enums import AxisDirection
 from opwire.tensor import Array, DataType
 
-from ..job import TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import TYPES, BaseJob, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..structures import constant, structure
 from .view import UNITS
-from .walk import PIECE, THREADS, CertainJob, SplitLaunch, depth_macro, merged, on_card, write_walk
+from .walk import PIECE, THREADS, SplitLaunch, depth_macro, merged, on_card, write_walk
 
 SORTED_BYTES = 32 * 1024
 """Maximum size of the entries that one block sorts."""
@@ -61,7 +61,7 @@ def _digits(bits: int) -> list[tuple[int, int]]:
     return [(low, high - low) for low, high in pairwise(ends)][::-1]
 
 
-class CudaTopJob(CertainJob):
+class CudaTopJob(BaseJob):
     """The best elements of each sequence along an axis."""
 
     def __init__(self, plan: Plan) -> None:

@@ -15,12 +15,11 @@ from ...layout import Loop as Step
 from ...views import phases
 from ...views.movements import MOVEMENTS, Movement
 from ...views.view import Copy
-from ..job import LOAD_BYTES, Card, CudaJob, CudaMemory, KernelLaunch, Program
+from ..job import LOAD_BYTES, BaseJob, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..structures import constant, structure
 from .walk import (
     PIECE,
     THREADS,
-    CertainJob,
     Loop,
     SplitLaunch,
     count_of,
@@ -317,7 +316,7 @@ class PlacedCopy(NamedTuple):
         return self.part.launches(addresses[self.source], addresses[self.target] + self.first)
 
 
-class CudaCopyJob(CertainJob):
+class CudaCopyJob(BaseJob):
     """A sequence of copies.
 
     Args:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -116,19 +115,3 @@ class SplitLaunch:
     def _launch(self, parameter: Array, count: int) -> KernelLaunch:
         grid = -(-count // self.per_block), self.layers
         return KernelLaunch(self.program, self.entry, grid, self.block, parameter)
-
-
-class CertainJob:
-    """A job that leaves nothing to the host and needs no additional memory.
-
-    Attributes:
-        programs: see ``CudaJob``.
-    """
-
-    scratch_bytes = 0
-    state_bytes = 0
-    undecided_bytes = 0
-    programs: tuple[Program, ...]
-
-    def settle(self, places: Array | None, inputs: Any, outputs: Any, stop: Any) -> None:
-        """Does nothing: no result is ever undecided."""

@@ -13,8 +13,7 @@ from opwire.tensor import Array, DataType
 from ....execution import Arrays, Stop, Stopped
 from ...exact import FORMATS
 from ...reference.local_response import response_of
-from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
-from ..listing import Listing
+from ..job import MOST_UNDECIDED, TYPES, Card, CudaMemory, KernelLaunch, Program, SingleProgramJob, device_desc
 from ..nests import NestLoop, coordinates_at, merged, offsets, size_of, strided, write_nest
 from ..structures import structure
 
@@ -31,12 +30,13 @@ _TENSORS = 4
 _TASK = structure("Task", "nests", "normalization/response", TENSORS=_TENSORS)
 
 
-class Response(Listing):
+class Response(SingleProgramJob):
     """Job that computes LOCAL_RESPONSE_NORMALIZATION."""
 
     def __init__(self, plan: Plan, card: Card) -> None:
         self._plan, self._source = plan, plan.inputs["InputTensor"]
         self._target = device_desc(plan.outputs["OutputTensor"])
+        self._room = min(self._target.element_count, MOST_UNDECIDED)
         self._along = (1,) if plan.attributes.CrossChannel else (2, 3)
         self._region = prod(min(plan.attributes.LocalSize, self._source.sizes[i]) for i in self._along)
         strides = self._target.element_strides

@@ -12,7 +12,7 @@ import numpy as np
 from opwire.tensor import Array, BufferTensorDesc
 
 from ....execution import Arrays, Stop, Stopped
-from ..job import LOAD_BYTES, MOST_UNDECIDED, TYPES, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import LOAD_BYTES, MOST_UNDECIDED, TYPES, CudaMemory, KernelLaunch, Program, SingleProgramJob, device_desc
 from ..nests import in_packs, offsets, size_of, stretched_strides, write_nest
 from ..structures import structure
 from .shape import HELD_BYTES, HELD_KEPT, nests_of, row_shape
@@ -97,7 +97,7 @@ class SideTensor(NamedTuple):
     is_output: bool = False
 
 
-class NormalizationJob:
+class NormalizationJob(SingleProgramJob):
     """Job that normalizes the rows of a tensor.
 
     Args:
@@ -107,8 +107,6 @@ class NormalizationJob:
         kernels: the kernels to run.
         processors: number of multiprocessors of the GPU.
     """
-
-    state_bytes = 0
 
     def __init__(
         self,
@@ -133,8 +131,12 @@ class NormalizationJob:
         self._shape = replace(shape, held=0) if kernels.given else shape
         self._prefetched = self._blocks_ahead(processors) if kernels.prefetches else 0
         self._program = self._made()
-        elements = size_of(self._reduced)
+        rows, elements = size_of(self._kept), size_of(self._reduced)
         self._piece = max(1, LAUNCH_ELEMENTS // elements // self._shape.outputs_of_block) * self._shape.outputs_of_block
+        if self._shape.splits > 1:
+            each = self._shape.splits * self._kernels.state_bytes + self._kernels.row_bytes
+            self.scratch_bytes = min(self._piece, rows) * each
+        self._room = min(rows * (elements + 1), MOST_UNDECIDED) if self._kernels.exact else 0
 
     def _made(self) -> Program:
         shape, kernels = self._shape, self._kernels
@@ -189,25 +191,6 @@ class NormalizationJob:
             return "SAME"
         is_dense = inner.steps[number] == 1 and not any(axis.steps[number] % lanes for axis in others)
         return "DENSE" if is_dense else "GATHER"
-
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
-
-    @property
-    def scratch_bytes(self) -> int:
-        if self._shape.splits == 1:
-            return 0
-        rows = min(self._piece, size_of(self._kept))
-        return rows * (self._shape.splits * self._kernels.state_bytes + self._kernels.row_bytes)
-
-    @property
-    def undecided_bytes(self) -> int:
-        return 8 + 8 * self._room if self._kernels.exact else 0
-
-    @property
-    def _room(self) -> int:
-        return min(size_of(self._kept) * (size_of(self._reduced) + 1), MOST_UNDECIDED)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

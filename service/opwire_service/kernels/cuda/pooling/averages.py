@@ -18,8 +18,18 @@ from ...reference.elements import Elements
 from ...reference.pooling import average_of, norm_of
 from ...windows import dimensions_of, slices
 from ...windows import places as places_of
-from ..job import LOAD_BYTES, TYPES, Card, CudaJob, CudaMemory, KernelLaunch, Program, device_desc
-from ..listing import Listing
+from ..job import (
+    LOAD_BYTES,
+    MOST_UNDECIDED,
+    TYPES,
+    Card,
+    CudaJob,
+    CudaMemory,
+    KernelLaunch,
+    Program,
+    SingleProgramJob,
+    device_desc,
+)
 from ..nests import Nest, NestLoop, coordinates_at, merged, offsets, size_of, strided, write_nest
 from ..reduce import accumulator_of
 from ..reduction import Reduction
@@ -76,7 +86,7 @@ def window_nest(source: BufferTensorDesc, target: BufferTensorDesc, *more: Buffe
     return merged(axes)
 
 
-class Averages(Listing):
+class Averages(SingleProgramJob):
     """The job of an average or LP pooling plan."""
 
     def __init__(self, plan: Plan, card: Card) -> None:
@@ -84,6 +94,7 @@ class Averages(Listing):
         self._source = plan.inputs["InputTensor"]
         self._target = device_desc(plan.outputs["OutputTensor"])
         self._power = getattr(plan.attributes, "P", 0)
+        self._room = 0 if self._power > 2 else min(self._target.element_count, MOST_UNDECIDED)
         self._dimensions = padded_dimensions(dimensions_of(plan.attributes, self._source.sizes, self._target.sizes))
         self._nest = window_nest(self._source, self._target)
         windows = [dimension.window for dimension in self._dimensions]
@@ -135,10 +146,6 @@ class Averages(Listing):
         sums = "pooling/powers" if power > 2 else "sums"
         sources = ("scalars", "floats", "certified", "types", "rounding", "nests", sums, "pooling/windows")
         return Program(sources, macros)
-
-    @property
-    def undecided_bytes(self) -> int:
-        return 0 if self._power > 2 else 8 + 8 * self._room
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

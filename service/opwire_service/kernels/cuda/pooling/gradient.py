@@ -15,8 +15,7 @@ from ...exact import FORMATS
 from ...reference.max_pooling import WindowWinners, max_gradient_of
 from ...reference.pooling import average_gradient_of
 from ...windows import dimensions_of
-from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
-from ..listing import Listing
+from ..job import MOST_UNDECIDED, TYPES, Card, CudaMemory, KernelLaunch, Program, SingleProgramJob, device_desc
 from ..nests import coordinates_at, offsets, size_of, strided, write_nest
 from ..structures import structure
 from .averages import LAUNCH_READS, SPATIAL, THREADS, needs_64_bits, padded_dimensions, window_nest
@@ -27,12 +26,13 @@ _MEMBERS = ("size", "stride", "window", "start", "outputs", "step", "dilation", 
 _GRADIENT = structure("Gradient", "nests", "pooling/gradient", TENSORS=_TENSORS)
 
 
-class PoolingGradient(Listing):
+class PoolingGradient(SingleProgramJob):
     """The job of a pooling gradient plan."""
 
     def __init__(self, plan: Plan, card: Card) -> None:
         self._plan, self._source = plan, plan.inputs["InputGradientTensor"]
         self._target = device_desc(plan.outputs["OutputGradientTensor"])
+        self._room = min(self._target.element_count, MOST_UNDECIDED)
         self._dimensions = padded_dimensions(dimensions_of(plan.attributes, self._target.sizes, self._source.sizes))
         self._pooled = plan.inputs.get("InputTensor")
         self._nest = window_nest(self._source, self._target, self._pooled)

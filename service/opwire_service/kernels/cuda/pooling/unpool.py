@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from opwire.check import Plan
-from opwire.tensor import Array
 
-from ....execution import Arrays, Stop
-from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, SingleProgramJob, device_desc
 from ..nests import Nest, NestLoop, merged, write_nest
 from ..structures import structure
 
@@ -24,16 +22,14 @@ _TENSORS = 2
 _TASK = structure("Task", "nests", "pooling/unpool", TENSORS=_TENSORS)
 
 
-class Unpooling:
+class Unpooling(SingleProgramJob):
     """The job of a MAX_UNPOOLING plan."""
-
-    scratch_bytes = 0
-    undecided_bytes = 0
 
     def __init__(self, plan: Plan, card: Card) -> None:
         source, indices = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"]
         self._target = device_desc(plan.outputs["OutputTensor"])
         self._elements = source.element_count
+        self.state_bytes = 4 * self._target.element_count
         self._from = _rows(source.sizes, source.element_strides, indices.element_strides)
         self._to = _rows(self._target.sizes, self._target.element_strides, (0,) * self._target.rank)
         macros: tuple[tuple[str, str | int], ...] = (
@@ -42,14 +38,6 @@ class Unpooling:
             ("TENSORS", _TENSORS),
         )
         self._program = Program(("scalars", "nests", "pooling/unpool"), macros)
-
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
-
-    @property
-    def state_bytes(self) -> int:
-        return 4 * self._target.element_count
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
@@ -65,9 +53,6 @@ class Unpooling:
                 part["first"], part["count"] = first, min(LAUNCH_ELEMENTS, elements - first)
                 blocks = -(-int(part["count"][0]) // THREADS)
                 yield KernelLaunch(self._program, entry, (blocks, 1), (THREADS, 1), part)
-
-    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: no result is ever undecided."""
 
 
 def _rows(sizes: tuple[int, ...], *strides: tuple[int, ...]) -> Nest:

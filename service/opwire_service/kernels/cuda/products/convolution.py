@@ -11,13 +11,12 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from opwire.check import Plan
-from opwire.tensor import Array, BufferTensorDesc
+from opwire.tensor import BufferTensorDesc
 
-from ....execution import Arrays, Stop
 from ...convolutions import ConvolutionGeometry, PhaseDimension
 from ...formulas.resolve import as_fused
 from ...gaps import Gaps
-from ..job import Card, CudaMemory, Launch, Program, device_desc
+from ..job import BaseJob, Card, CudaMemory, Launch, Program, device_desc
 from .batches import Batch, Batches
 from .gaps import GapFilling
 from .launching import ACTIVATED, ROUNDED, Launching, float_program
@@ -31,11 +30,8 @@ SHALLOW = 1 << 12
 """Maximum number of products of a direct sum."""
 
 
-class Convolution:
+class Convolution(BaseJob):
     """The job of a convolution, phase by phase."""
-
-    state_bytes = 0
-    undecided_bytes = 0
 
     def __init__(self, plan: Plan, card: Card) -> None:
         geometry = ConvolutionGeometry(plan)
@@ -70,7 +66,7 @@ class Convolution:
             if self._by_remainders is None
             else map(self._by_remainders.scratch, phases)
         )
-        self._scratch = max(
+        self.scratch_bytes = max(
             *(scratch.size for scratch in whole),
             *(Scratch.of(each, ProductTiling.of(each, is_direct=True), is_direct=True).size for each in alone),
             0,
@@ -80,10 +76,6 @@ class Convolution:
     def programs(self) -> tuple[Program, ...]:
         gaps = () if self._gaps is None else (self._gaps.program,)
         return (self._launching.program, *gaps)
-
-    @property
-    def scratch_bytes(self) -> int:
-        return self._scratch
 
     def launches(self, memory: CudaMemory) -> Iterator[Launch]:
         """See ``CudaJob.launches``."""
@@ -122,9 +114,6 @@ class Convolution:
             lines = self._geometry.phase(number)
             if lines is not None:
                 yield phase_products(self._plan, self._geometry, self._target, lines)
-
-    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: no result is left to the host."""
 
 
 def _largest(geometry: ConvolutionGeometry) -> BatchedProduct:

@@ -11,10 +11,9 @@ import numpy as np
 
 from opwire.check import Plan
 from opwire.enums import MatrixTransform
-from opwire.tensor import Array, BufferTensorDesc
+from opwire.tensor import BufferTensorDesc
 
-from ....execution import Arrays, Stop
-from ..job import TYPES, Card, CudaMemory, KernelLaunch, Launch, Program, device_desc
+from ..job import TYPES, BaseJob, Card, CudaMemory, KernelLaunch, Launch, Program, device_desc
 from ..structures import structure
 from .batches import Batches
 from .launching import ACTIVATED, ROUNDED, UNROUNDED, Launching, float_program
@@ -80,11 +79,8 @@ class _Softmax:
             yield KernelLaunch(self._program, "normalize", (int(task["blocks"]), 1), (SOFTMAX_THREADS, 1), whole.copy())
 
 
-class Gemm:
+class Gemm(BaseJob):
     """The job of a matrix product."""
-
-    state_bytes = 0
-    undecided_bytes = 0
 
     def __init__(self, plan: Plan, card: Card) -> None:
         attributes, target = plan.attributes, device_desc(plan.outputs["OutputTensor"])
@@ -110,7 +106,8 @@ class Gemm:
             launching = Launching(program, item_bytes, card.processors, has_window=False)
             tiling = ProductTiling.of(products)
             scratch, record = Scratch.of(products, tiling, is_direct=False), launching.multiplied
-        self._launching, self._products_bytes = launching, scratch.size
+        self._launching = launching
+        self.scratch_bytes = scratch.size + (0 if self._softmax is None else self._softmax.bytes)
         self._batches = Batches(partial(record, products, tiling))
         self._has_addend = "CTensor" in plan.inputs
 
@@ -118,11 +115,6 @@ class Gemm:
     def programs(self) -> tuple[Program, ...]:
         first = (self._launching.program,)
         return first if self._softmax is None else (*first, self._softmax.program)
-
-    @property
-    def scratch_bytes(self) -> int:
-        softmax = 0 if self._softmax is None else self._softmax.bytes
-        return softmax + self._products_bytes
 
     def launches(self, memory: CudaMemory) -> Iterator[Launch]:
         """See ``CudaJob.launches``."""
@@ -137,9 +129,6 @@ class Gemm:
             yield from batch.placed(self._launching.program, addresses, scratch)
         if self._softmax is not None:
             yield from self._softmax.launches(values, target)
-
-    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: no result is left to the host."""
 
 
 def matrix_products(plan: Plan, target: BufferTensorDesc) -> BatchedProduct:

@@ -10,11 +10,10 @@ from dataclasses import replace
 from functools import partial
 
 from opwire.check import Plan
-from opwire.tensor import Array, BufferTensorDesc
+from opwire.tensor import BufferTensorDesc
 
-from ....execution import Arrays, Stop
 from ...convolutions import ConvolutionGeometry
-from ..job import Card, CudaMemory, Launch, Program, device_desc
+from ..job import Card, CudaMemory, Launch, SingleProgramJob, device_desc
 from .batches import Batches
 from .convolution import phase_products
 from .gemm import matrix_products
@@ -41,7 +40,7 @@ _CONVOLUTION_COLUMNS = {"right_zero": "InputZeroPointTensor", "right_scale": "In
 """Tensor names, by their names in the kernels."""
 
 
-class IntegerProducts:
+class IntegerProducts(SingleProgramJob):
     """The job of integer products.
 
     Args:
@@ -50,9 +49,6 @@ class IntegerProducts:
         products: the products.
         tensors: maps names in the kernels to tensor names.
     """
-
-    state_bytes = 0
-    undecided_bytes = 0
 
     def __init__(
         self, plan: Plan, card: Card, products: BatchedProduct, tensors: dict[str, str], *, has_window: bool
@@ -73,19 +69,12 @@ class IntegerProducts:
         self._program = program
         self._batches = Batches(partial(launching.multiplied if is_scaled else launching.exact, products, tiling))
 
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
-
     def launches(self, memory: CudaMemory) -> Iterator[Launch]:
         """See ``CudaJob.launches``."""
         places = {**memory.inputs, **memory.outputs}
         addresses = {name: places[tensor] for name, tensor in self._tensors.items()}
         for batch in self._batches:
             yield from batch.placed(self._program, addresses, memory.scratch)
-
-    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: no result is left to the host."""
 
 
 def _parameters(plan: Plan, rows: dict[str, str], columns: dict[str, str], group: int = 0) -> dict[str, LineParameter]:

@@ -9,11 +9,10 @@ import numpy as np
 
 from opwire.check import Plan
 from opwire.enums import QuantizationType
-from opwire.tensor import Array, BufferTensorDesc, DataType
+from opwire.tensor import BufferTensorDesc, DataType
 
-from ....execution import Arrays, Stop
 from ..elementwise import InputWalk, input_walk
-from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, SingleProgramJob, device_desc
 from ..reduction import loops_parameter
 from ..structures import structure
 
@@ -28,7 +27,7 @@ _TASK = structure("Task", "loops", "quantization/linear", LOOPS=16)
 _NOTHING = InputWalk("NOTHING", ())
 
 
-class Linear:
+class Linear(SingleProgramJob):
     """The job of a quantization or dequantization.
 
     Args:
@@ -37,11 +36,9 @@ class Linear:
         quantizes: whether to quantize rather than dequantize.
     """
 
-    scratch_bytes = 0
-    undecided_bytes = 0
-
     def __init__(self, plan: Plan, card: Card, *, scale: str | None, zero_point: str, quantizes: bool) -> None:
         self._is_dynamic = scale is None
+        self.state_bytes = 8 if self._is_dynamic else 0  # the extremes
         self._source, self._target = plan.inputs["InputTensor"], device_desc(plan.outputs["OutputTensor"])
         names = ("InputTensor", *((scale, zero_point) if scale else ()))
         self._names = tuple(name for name in names if name in plan.inputs)
@@ -78,15 +75,6 @@ class Linear:
             walks.append(input_walk([axis for axis in axes if axis[0] > 1] or [(1, 0)], LANES))
         return (*walks, *(_NOTHING,) * (3 - len(walks)))
 
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
-
-    @property
-    def state_bytes(self) -> int:
-        """Size of the extremes."""
-        return 8 if self._is_dynamic else 0
-
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
         (task,) = whole = np.zeros(1, _TASK)
@@ -106,9 +94,6 @@ class Linear:
                 count = min(LAUNCH_ELEMENTS, self._target.element_count - first)
                 part["first"], part["count"] = first, count
                 yield KernelLaunch(self._program, entry, (-(-count // (THREADS * LANES)), 1), (THREADS, 1), part)
-
-    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: no result is ever undecided."""
 
 
 def _blocks(parameter: Sequence[int], sizes: Sequence[int]) -> list[int]:

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from opwire.check import Plan
-from opwire.tensor import Array
 
-from ....execution import Arrays, Stop
 from ..elementwise import input_walk
-from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
+from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, SingleProgramJob, device_desc
 from ..reduction import loops_parameter
 from ..structures import structure
 from .linear import LANES, LAUNCH_ELEMENTS, THREADS
@@ -20,12 +18,8 @@ _PARAMETERS = ("A", "B", "Output")
 _TASK = structure("Task", "loops", "quantization/sums", LOOPS=16)
 
 
-class CudaSumsJob:
+class CudaSumsJob(SingleProgramJob):
     """The job of a quantized addition."""
-
-    scratch_bytes = 0
-    state_bytes = 0
-    undecided_bytes = 0
 
     def __init__(self, plan: Plan, card: Card) -> None:
         self._target = device_desc(plan.outputs["OutputTensor"])
@@ -44,10 +38,6 @@ class CudaSumsJob:
         )
         self._program = Program(("scalars", "rounding", "loops", "quantization/lanes", "quantization/sums"), macros)
 
-    @property
-    def programs(self) -> tuple[Program, ...]:
-        return (self._program,)
-
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""
         (task,) = whole = np.zeros(1, _TASK)
@@ -64,9 +54,6 @@ class CudaSumsJob:
             count = min(LAUNCH_ELEMENTS, elements - first)
             part["first"], part["count"] = first, count
             yield KernelLaunch(self._program, "add", (-(-count // (THREADS * LANES)), 1), (THREADS, 1), part)
-
-    def settle(self, places: Array | None, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        """Does nothing: no result is ever undecided."""
 
 
 JOBS = {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD": CudaSumsJob}

@@ -13,8 +13,7 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import gathered
 from ...sampling import ResampledAxis, is_linear, resampled_axes, rounding_of
-from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
-from ..listing import Listing
+from ..job import MOST_UNDECIDED, TYPES, Card, CudaMemory, KernelLaunch, Program, SingleProgramJob, device_desc
 from ..nests import Nest, NestLoop, coordinates_at, merged, offsets, size_of, strided, write_nest
 from ..structures import structure
 from .resample import LAUNCH_READS, RANK, THREADS, is_plain
@@ -28,12 +27,13 @@ def _reads(axis: ResampledAxis) -> int:
     return axis.outputs if axis.is_nowhere else -(-axis.outputs // axis.size) + 1
 
 
-class ResamplingGradient(Listing):
+class ResamplingGradient(SingleProgramJob):
     """The job of a resampling gradient."""
 
     def __init__(self, plan: Plan, card: Card) -> None:
         self._plan, self._source = plan, plan.inputs["InputGradientTensor"]
         self._target = device_desc(plan.outputs["OutputGradientTensor"])
+        self._room = min(self._target.element_count, MOST_UNDECIDED)
         self._axes = resampled_axes(plan, self._target.sizes, self._source.sizes)
         self._resampled = [i for i, axis in enumerate(self._axes) if axis.outputs != axis.size or not is_plain(axis)]
         self._reads = prod(map(_reads, (self._axes[i] for i in self._resampled)))

@@ -15,8 +15,7 @@ from ...reference.regions import aligned, pooled
 from ...regions import RegionsOfInterest, is_average
 from ...sampling import is_linear, offsets
 from .. import nests
-from ..job import TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
-from ..listing import Listing
+from ..job import MOST_UNDECIDED, TYPES, Card, CudaMemory, KernelLaunch, Program, SingleProgramJob, device_desc
 from ..structures import structure
 
 THREADS = 128
@@ -36,12 +35,13 @@ _TENSORS = 5
 _TASK = structure("Task", "nests", "resampling/regions", TENSORS=_TENSORS)
 
 
-class RegionsJob(Listing):
+class RegionsJob(SingleProgramJob):
     """The job of a region-of-interest plan."""
 
     def __init__(self, plan: Plan, card: Card) -> None:
         self._plan, self._source = plan, plan.inputs["InputTensor"]
         self._target = device_desc(plan.outputs["OutputTensor"])
+        self._room = min(self._target.element_count, MOST_UNDECIDED)
         self._pools = plan.operator.name == "ROI_POOLING"
         self._reads = self._most_reads()
         self._nest = self._made_nest()

@@ -13,8 +13,17 @@ from opwire.tensor import Array
 from ....execution import Arrays, Stop, Stopped
 from ...reference.resampling import interpolated
 from ...sampling import ResampledAxis, is_linear, resampled_axes, rounding_of
-from ..job import LOAD_BYTES, TYPES, Card, CudaMemory, KernelLaunch, Program, device_desc
-from ..listing import Listing
+from ..job import (
+    LOAD_BYTES,
+    MOST_UNDECIDED,
+    TYPES,
+    Card,
+    CudaMemory,
+    KernelLaunch,
+    Program,
+    SingleProgramJob,
+    device_desc,
+)
 from ..nests import Nest, NestLoop, coordinates_at, in_packs, merged, offsets, size_of, strided, write_nest
 from ..structures import structure
 
@@ -44,7 +53,7 @@ def is_plain(axis: ResampledAxis) -> bool:
     return bool((axis.coordinates(places) == places).all())
 
 
-class Resampling(Listing):
+class Resampling(SingleProgramJob):
     """The job of a resampling plan."""
 
     def __init__(self, plan: Plan, card: Card) -> None:
@@ -53,6 +62,7 @@ class Resampling(Listing):
         self._axes = resampled_axes(plan, self._source.sizes, self._target.sizes)
         self._resampled = [i for i, axis in enumerate(self._axes) if not is_plain(axis)]
         self._linear = is_linear(plan.attributes) and bool(self._resampled)
+        self._room = min(self._target.element_count, MOST_UNDECIDED) if self._linear else 0
         is_antialiased = self._linear and getattr(plan.attributes, "Antialiased", False)
         triangles = [is_antialiased and self._axes[i].scale < 0.5 for i in self._resampled]
         self._triangles = sum(1 << number for number, is_triangle in enumerate(triangles) if is_triangle)
@@ -111,10 +121,6 @@ class Resampling(Listing):
             "resampling/resample",
         )
         return Program(sources, macros)
-
-    @property
-    def undecided_bytes(self) -> int:
-        return 8 + 8 * self._room if self._linear else 0
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:
         """See ``CudaJob.launches``."""

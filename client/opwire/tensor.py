@@ -85,7 +85,7 @@ class DataType(Enum):
         Raises:
             TypeError: DirectML has no such type.
         """
-        found = _BY_DTYPE.get(dtype.newbyteorder("<")) or _PACKED.get(dtype.name)
+        found = _BY_DTYPE.get(dtype) or _BY_DTYPE.get(dtype.newbyteorder("<")) or _PACKED.get(dtype.name)
         if found is None:
             known = ", ".join(sorted(str(known) for known in _BY_DTYPE))
             raise TypeError(f"numpy type {dtype} has no DirectML data type; supported: {known}")

@@ -34,27 +34,24 @@ def operator_call(name: str, inputs: Sequence[Any], others: Mapping[str, Any]) -
     schema = schema_of(name)
     desc: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
-    given = [
-        (member, value)
-        for member, value in zip(schema.members.inputs, inputs, strict=True)
-        if value is not None or not member.role.is_optional
-    ]
-    for member, value in sorted(given, key=lambda pair: is_number(pair[1])):  # what a number means depends on the rest
+    numbers: list[tuple[TensorMember, Any]] = []
+    for member, value in zip(schema.members.inputs, inputs, strict=True):
+        if is_number(value) and not member.is_array:
+            numbers.append((member, value))
+        elif value is not None or not member.role.is_optional:
+            desc[member.name] = _add(member, value, arrays)
+    for member, value in numbers:  # what a number means depends on the rest
         desc[member.name] = _add(member, _filled(name, member, value, arrays), arrays)
     nested = {member.name for member in schema.members.nested}
-    desc |= {
-        member: _operators(value) if member in nested else _plain(value)
-        for member, value in others.items()
-        if value is not None
-    }
+    for other, value in others.items():
+        if value is not None:
+            desc[other] = _operators(value) if other in nested else _plain(value)
     _repeat(schema, desc, arrays)
     return call_of(name, desc, arrays)
 
 
 def _filled(name: str, member: TensorMember, value: Any, arrays: Mapping[str, Array]) -> Any:
-    """Returns the tensor that a number stands for; anything else is returned unchanged."""
-    if not is_number(value) or member.is_array:
-        return value
+    """Returns the tensor that a number stands for."""
     from .numbers import filled  # the rules that it asks are imported with the first family that is used
 
     return filled(name, member, value, arrays)
@@ -81,8 +78,13 @@ def _operators(value: Any) -> Any:
     return _plain(value) if isinstance(value, Mapping) else [_operators(each) for each in value]
 
 
+_PLAIN = frozenset((bool, int, float, str))
+
+
 def _plain(value: Any) -> Any:
     """Converts a value to its form in a desc."""
+    if type(value) in _PLAIN:  # almost always
+        return value
     value = data_type_name(value)
     if isinstance(value, Mapping):
         return {name: data_type_name(member) for name, member in value.items()}

@@ -88,7 +88,7 @@ def with_settings(call: Call, settings: EffectiveOptions) -> Call:
     for name, array in call.inputs.items():
         if (tensor := graph_tensor_of(array)) is not None:
             raise TypeError(f"{name} is {tensor!r}, which has no elements yet; execute its graph instead")
-    return replace(call, options={**settings.members(), **call.options})
+    return call.with_options({**settings.members(), **call.options})
 
 
 def register_graph(

@@ -20,6 +20,7 @@ _NUMBERS = {"FLOAT": "float", "UINT": "int", "INT": "int", "UINT64": "int", "BOO
 _STRUCTS = {"DML_SCALE_BIAS": "ScaleBias", "DML_SIZE_2D": "Size2D"}
 
 
+@cache
 def argument_name(member: str) -> str:
     """Returns the argument name of a desc struct's member: ``InputTensor`` becomes ``input_tensor``."""
     return "_".join(_WORD.findall(member)).lower()

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from ..desc import pointer_to, show
 from ..jsontensor import write_numbers
 from ..tensor import Array, BufferTensorDesc
-from ..tensor_names import grouped, ungrouped
+from ..tensor_names import grouped, in_groups
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer
 from .requests import OutputFormat
 
@@ -52,6 +52,13 @@ class Call:
     graph_name: str | None = None
     fixed: object = None
 
+    def with_options(self, options: Mapping[str, object]) -> Call:
+        """Returns a call with other options, several times as fast as ``dataclasses.replace``."""
+        return Call(
+            self.operator, self.inputs, self.layouts, options, self.is_graph, self.constants, self.graph_name,
+            self.fixed,
+        )  # fmt: skip
+
 
 def write_call(call: Call, encoding: Encoding) -> tuple[dict[str, str], list[Buffer]]:
     """Returns the headers and body chunks of an execute request."""
@@ -72,7 +79,7 @@ def call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, o
     request: dict[str, object] = {"graph" if call.is_graph else "operator": target, "inputs": {}, **call.options}
     if encoding is Encoding.NUMBERS:
         request["output_format"] = OutputFormat.NUMBERS.value
-    inputs = ungrouped(grouped(call.inputs))  # in their order in the JSON, which is that in the tail
+    inputs = in_groups(call.inputs)  # in their order in the JSON, which is that in the tail
     request["inputs"] = grouped(
         {name: _write_tensor(array, call.layouts.get(name), encoding, tail) for name, array in inputs.items()}
     )

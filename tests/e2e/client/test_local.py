@@ -314,7 +314,7 @@ def least_microseconds(call: Callable[[], object]) -> float:
         call()
         return time.perf_counter_ns() - began
 
-    return min(once() for _ in range(2000)) / 1000
+    return min(once() for _ in range(500)) / 1000
 
 
 @pytest.mark.serial
@@ -331,4 +331,6 @@ def test_a_call_takes_little_longer_than_its_kernel(name):
     given = dict.fromkeys(plan.inputs, x)
     outputs = {tensor: desc.allocate()[1] for tensor, desc in plan.outputs.items()}
     kernel = partial(device.run, plan, given, outputs, lambda: False)
-    assert least_microseconds(method) < 150 + least_microseconds(kernel)
+    rounds = [(least_microseconds(method), least_microseconds(kernel)) for _ in range(8)]
+    whole, own = map(min, zip(*rounds, strict=True))
+    assert whole < 100 + own

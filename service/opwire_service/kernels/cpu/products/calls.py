@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ..jit.atomics import call
 from ..jit.compiler import Entry, Kernel, kernel
 from ..jit.element import INT64, float32, int64
-from ..jit.records import Record, Row
+from ..jit.records import Record, Row, width_of
 from ..run.pool import Find
 
 
@@ -28,6 +28,9 @@ class Call(Record):
     geometry: int
     begin: int
     end: int
+
+
+_SOURCE = Call.source.place  # type: ignore[attr-defined] # of the class, it is the field
 
 
 class KernelCall(NamedTuple):
@@ -68,7 +71,7 @@ class Calls:
 
     def move(self, number: int, source: int) -> None:
         """Changes the source of a call."""
-        Row(Call, len(self._kept), self._rows, 0)[number].source = source
+        self._rows[number * width_of(Call) + _SOURCE] = source
 
     def run(self) -> None:
         self._run(0, 0, 0, 0, self._rows.buffer_info()[0], 0, len(self._kept))

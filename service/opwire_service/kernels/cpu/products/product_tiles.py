@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -86,12 +86,10 @@ def bound_tiles(
     if len(boxes) > 1:
         spaces = Workspaces(partial(ProductTiles.of, product), pool.scratch)
         return partial(_run, spaces, boxes, compute, pool, product.find)
-    tile = _tile(boxes[0])
-    if pool.scratch is not None:
-        return partial(_run_alone, ProductTiles.of(product, pool.scratch.take(0)), tile, compute)
-    if owner is None or product.sizes.bytes > MOST_BYTES:
-        return partial(_run_alone, ProductTiles.of(product), tile, compute)
-    return partial(_run_again, owner, product, tile, compute, pool)
+    if pool.scratch is None and owner is not None:
+        return partial(_run_again, owner, product, boxes, compute, pool)
+    take = lined if pool.scratch is None else pool.scratch.take(0)
+    return partial(_run_alone, ProductTiles.of(product, take), _tile(boxes[0]), compute)
 
 
 def _run_alone(tiles: ProductTiles, tile: Tile, compute: Compute, stop: Stop) -> None:
@@ -99,14 +97,22 @@ def _run_alone(tiles: ProductTiles, tile: Tile, compute: Compute, stop: Stop) ->
         compute(tiles, tile, stop)
 
 
-def _run_again(owner: object, product: Product, tile: Tile, compute: Compute, pool: Pool, stop: Stop) -> None:
+class _Prepared(NamedTuple):
+    """What a run leaves to the next one: its only tile, and what that needs."""
+
+    tile: Tile
+    shapes: TileShapes
+
+
+def _run_again(owner: object, product: Product, boxes: Boxes, compute: Compute, pool: Pool, stop: Stop) -> None:
     """Computes the only tile with what an earlier run has prepared, if it is there."""
-    shapes = pool.shelf.take(owner)
-    if shapes is None or shapes.layout != product.layout:
-        shapes = TileShapes(product, lined)
-    shapes.forget()
-    _run_alone(ProductTiles(product, shapes), tile, compute, stop)
-    pool.shelf.put(owner, shapes)
+    found: _Prepared | None = pool.shelf.take(owner)
+    if found is None or found.shapes.layout != product.layout:
+        found = _Prepared(_tile(boxes[0]), TileShapes(product, lined))
+    found.shapes.forget()
+    _run_alone(ProductTiles(product, found.shapes), found.tile, compute, stop)
+    if product.sizes.bytes <= MOST_BYTES:
+        pool.shelf.put(owner, found)
 
 
 def _run(spaces: Workspaces[ProductTiles], boxes: Boxes, compute: Compute, pool: Pool, find: Find, stop: Stop) -> None:

@@ -15,6 +15,31 @@ from .operands import apart
 from .settling import STAGE_BYTES
 from .unfolding import ROWS
 
+T = TypeVar("T")
+
+
+class Buffers(NamedTuple, Generic[T]):
+    """Something about each buffer of a workspace: its size in numbers, itself, or its address.
+
+    Attributes:
+        left: copy of the left operand in float64, whose lines are rows or columns.
+        right: copy of the right operand in panels.
+        unfolded: rows of the right operand that are unfolded at once.
+        sums: sums of products.
+        row_squares, column_squares: sums of squares of the operands.
+        undecided: number of undecided elements, followed by their codes.
+        stage: buffer of the kernel that settles them.
+    """
+
+    left: T
+    right: T
+    unfolded: T
+    sums: T
+    row_squares: T
+    column_squares: T
+    undecided: T
+    stage: T
+
 
 class Sizes(NamedTuple):
     """Workspace sizes of a tile.
@@ -33,38 +58,22 @@ class Sizes(NamedTuple):
     is_in_place: bool = False
 
     @property
-    def left(self) -> int:
-        """Numbers in the copy of the left operand, whose lines are rows or columns."""
-        return self.matrices * max(self.rows * apart(self.depth), self.depth * apart(self.rows))
-
-    @property
-    def right(self) -> int:
-        """Numbers in the copy of the right operand."""
-        return 0 if self.is_in_place else self.matrices * self.depth * self.columns
-
-    @property
-    def unfolded(self) -> int:
-        """Numbers in the rows of the right operand that are unfolded at once."""
-        return min(ROWS, self.depth) * self.columns + WIDTH
+    def buffers(self) -> Buffers[int]:
+        rows, columns = self.matrices * self.rows, self.matrices * self.columns
+        return Buffers(
+            left=max(rows * apart(self.depth), self.matrices * self.depth * apart(self.rows)),
+            right=0 if self.is_in_place else columns * self.depth,
+            unfolded=min(ROWS, self.depth) * self.columns + WIDTH,
+            sums=rows * self.columns,
+            row_squares=rows,
+            column_squares=columns,
+            undecided=1 + rows * self.columns,
+            stage=STAGE_BYTES // 8,
+        )
 
     @property
     def bytes(self) -> int:
-        operands = self.left + self.right + self.unfolded
-        sums = self.matrices * self.rows * self.columns
-        squares = self.matrices * (self.rows + self.columns)
-        return 8 * (operands + 2 * sums + squares + 1) + STAGE_BYTES
-
-
-class Addresses(NamedTuple):
-    """Addresses of a workspace's buffers, cached because NumPy is slow to return them."""
-
-    right: int
-    unfolded: int
-    sums: int
-    row_squares: int
-    column_squares: int
-    undecided: int
-    stage: int
+        return 8 * sum(self.buffers)
 
 
 class Workspace:
@@ -75,29 +84,16 @@ class Workspace:
         take: returns the memory.
 
     Attributes:
-        left, right: operands in float64, flat; the right one in panels.
-        unfolded: buffer for some rows of the right operand.
-        sums: sums of products, flat.
-        row_squares, column_squares: sums of squares of the operands.
-        undecided: number of undecided elements, followed by their codes.
-        stage: buffer of the kernel that settles them.
-        addresses: the buffers' addresses.
+        left, right, sums, row_squares, column_squares, undecided: see ``Buffers``; all are flat.
+        addresses: the buffers' addresses, cached because NumPy is slow to return them.
     """
 
     def __init__(self, sizes: Sizes, take: Take = lined) -> None:
-        elements = sizes.matrices * sizes.rows * sizes.columns
-        self.left = take(sizes.left)
-        self.right = take(sizes.right)
-        self.unfolded = take(sizes.unfolded)
-        self.sums = take(elements)
-        self.row_squares = take(sizes.matrices * sizes.rows)
-        self.column_squares = take(sizes.matrices * sizes.columns)
-        self.undecided = take(1 + elements).view(np.int64)
-        self.stage = take(STAGE_BYTES // 8)
-        memory = (
-            self.right, self.unfolded, self.sums, self.row_squares, self.column_squares, self.undecided, self.stage
-        )  # fmt: skip
-        self.addresses = Addresses(*(each.ctypes.data for each in memory))
+        self._buffers = buffers = Buffers(*map(take, sizes.buffers))
+        self.left, self.right, self.sums = buffers.left, buffers.right, buffers.sums
+        self.row_squares, self.column_squares = buffers.row_squares, buffers.column_squares
+        self.undecided = buffers.undecided.view(np.int64)
+        self.addresses = Buffers(*(each.ctypes.data for each in buffers))
 
 
 Space = TypeVar("Space")

@@ -13,7 +13,7 @@ from ..http.api_keys import hashed, is_key, is_name
 BITS = 256
 """Entropy of a new key: enough for a single round of hashing to protect it."""
 
-LEAST = 20
+LEAST_LENGTH = 20
 """Minimum length of keys that are not new, in characters. A fast hash does not protect short ones."""
 
 
@@ -39,6 +39,6 @@ def _read() -> str:
     key = sys.stdin.readline().strip()
     if not is_key(key):
         raise typer.BadParameter("keys may use A-Z a-z 0-9 . _ ~ + / -", param_hint="the key")
-    if len(key) < LEAST:
-        raise typer.BadParameter(f"{len(key)} characters given; expected at least {LEAST}", param_hint="the key")
+    if len(key) < LEAST_LENGTH:
+        raise typer.BadParameter(f"{len(key)} characters given; expected at least {LEAST_LENGTH}", param_hint="the key")
     return key

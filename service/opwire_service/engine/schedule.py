@@ -23,7 +23,7 @@ from .costs import Costs, Demand, at_most
 PRIORITY_STEP = 0.5
 """Delay that a step of priority is worth, in seconds."""
 
-LONG = 0.1
+LONG_SECONDS = 0.1
 """Duration above which a job is long, in seconds. The bound of ``at_most`` must be below it for a job to be short."""
 
 MAX_WAIT = 5.0
@@ -192,7 +192,7 @@ class _Lane:
         return sum(self._runs_long(job, now) for job in self.running)
 
     def _runs_long(self, job: ScheduledJob, now: float) -> bool:
-        return now - self.running[job] > LONG or _is_long(self.expected(job))
+        return now - self.running[job] > LONG_SECONDS or _is_long(self.expected(job))
 
     def expected(self, job: ScheduledJob) -> float:
         """Returns the expected seconds of a job, as currently known."""
@@ -244,7 +244,7 @@ class _Lane:
 
 def _is_long(expected: float) -> bool:
     """Whether a job with this expected duration counts as long."""
-    return at_most(expected) > LONG
+    return at_most(expected) > LONG_SECONDS
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from opwire_service.engine.costs import at_most
-from opwire_service.engine.schedule import LONG, Action, Expire, QueueFull, Schedule, ScheduledJob, Start
+from opwire_service.engine.schedule import LONG_SECONDS, Action, Expire, QueueFull, Schedule, ScheduledJob, Start
 from tests.support.profiles import examples
 
 NEVER = 10**9
@@ -232,10 +232,10 @@ def test_unexpectedly_long_jobs_leave_a_slot_to_short_ones():
 
 def test_possibly_long_jobs_leave_a_slot_to_short_ones():
     schedule = Schedule.of({"a": 2}, 10)
-    doubtful = [job(work=round(LONG / at_most(1) * 1.01 * RATE)) for _ in range(2)]
+    doubtful = [job(work=round(LONG_SECONDS / at_most(1) * 1.01 * RATE)) for _ in range(2)]
     assert started(schedule.submit(doubtful[0])) == [doubtful[0]]
     assert schedule.submit(doubtful[1]) == []
-    short = job(work=round(LONG / at_most(1) * 0.99 * RATE))
+    short = job(work=round(LONG_SECONDS / at_most(1) * 0.99 * RATE))
     assert started(schedule.submit(short)) == [short]
 
 
@@ -407,10 +407,10 @@ class Crowd:
 
 
 @pytest.mark.parametrize("places", [2, 4])
-@pytest.mark.parametrize("seconds", [0.02, LONG * 4])
+@pytest.mark.parametrize("seconds", [0.02, LONG_SECONDS * 4])
 def test_under_overload_accepted_jobs_wait_no_longer_than_allowed(places, seconds):
     # One of the slots is kept from long jobs.
-    carried = 1.0 if seconds < LONG else (places - 1) / places
+    carried = 1.0 if seconds < LONG_SECONDS else (places - 1) / places
     half, twice = Crowd(places, seconds, carried / 2), Crowd(places, seconds, carried * 2)
     half.run(3000)
     assert half.refused == 0

@@ -16,7 +16,7 @@ import numpy as np
 
 from opwire.tensor import Array
 
-LEAST = 1 << 16
+LEAST_BLOCK = 1 << 16
 """Size of the smallest block, in bytes."""
 
 IDLE_BYTES = 1 << 28
@@ -24,9 +24,9 @@ IDLE_BYTES = 1 << 28
 
 
 def block_size(size: int) -> int:
-    """Returns the size of the block for ``size`` bytes: at least ``LEAST``, and rounded up by at most a quarter."""
-    if size <= LEAST:
-        return LEAST
+    """Returns the size of the block for ``size`` bytes: ``LEAST_BLOCK`` or more, rounded up by at most a quarter."""
+    if size <= LEAST_BLOCK:
+        return LEAST_BLOCK
     step = 1 << max(0, size.bit_length() - 3)
     return -(-size // step) * step
 

@@ -30,7 +30,7 @@ NARROWEST = 64
 NARROWEST_ROW = 8
 """Minimum threads per row if more would be justified: together they read 128 bytes."""
 
-LONGEST = 8192
+MOST_TERMS = 8192
 """Maximum number of terms per thread; a double adds this many FLOAT16 exactly."""
 
 BLOCKS_PER_PROCESSOR = 4
@@ -162,7 +162,7 @@ def geometry(layout: ReductionLayout, item_bytes: int, processors: int, tuning: 
         sharing = min(THREADS // along, most)
         block = along, sharing
         blocks = -(-outputs // along)
-    longest = LONGEST // lanes if rows else LONGEST
+    longest = MOST_TERMS // lanes if rows else MOST_TERMS
     splits = max(1, min(wanted // blocks, items // (sharing * LOADS)), -(-items // (sharing * longest)))
     stretch = -(-items // splits)
     return ReductionGeometry(rows, lanes, kept, reduced, block, -(-items // stretch), stretch)

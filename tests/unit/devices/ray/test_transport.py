@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from opwire.check import check
 from opwire.graph import check_graph
 from opwire.operators import OPERATORS
-from opwire_service.devices.ray.blocks import IDLE_BYTES, LEAST, SharedBlock, SharedBlocks, block_size, opened
+from opwire_service.devices.ray.blocks import IDLE_BYTES, LEAST_BLOCK, SharedBlock, SharedBlocks, block_size, opened
 from opwire_service.devices.ray.channel import Channel
 from opwire_service.devices.ray.device import Carrier, RemoteCall, RemoteDevice
 from opwire_service.devices.ray.messages import CallOutcome, Done, Run, Up
@@ -81,7 +81,7 @@ def _tensor(count: int) -> dict[str, object]:
 @given(st.integers(0, 1 << 34))
 def test_blocks_waste_at_most_a_quarter(size):
     found = block_size(size)
-    assert size <= found <= max(LEAST, size * 1.25)
+    assert size <= found <= max(LEAST_BLOCK, size * 1.25)
     assert block_size(found) == found
 
 
@@ -102,7 +102,7 @@ class RecordingBridge:
 def test_blocks_are_shared_and_reused():
     told = RecordingBridge()
     blocks = SharedBlocks(told.new, told.drop)
-    first, second = blocks.take(100), blocks.take(LEAST)
+    first, second = blocks.take(100), blocks.take(LEAST_BLOCK)
     first.memory[:3] = [1, 2, 3]
     assert told.opened[first.number][:4].tolist() == [1, 2, 3, 0]
     told.opened[second.number][0] = 7

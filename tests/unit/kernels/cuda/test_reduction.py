@@ -18,7 +18,7 @@ from opwire.tensor import BufferTensorDesc, DataType
 from opwire_service.devices import is_device
 from opwire_service.kernels.cuda import JOBS, reduce
 from opwire_service.kernels.cuda.job import Card, CudaMemory, KernelLaunch, device_desc
-from opwire_service.kernels.cuda.reduction import LONGEST, TASK, ReductionGeometry, Tuning, geometry, loops_parameter
+from opwire_service.kernels.cuda.reduction import MOST_TERMS, TASK, ReductionGeometry, Tuning, geometry, loops_parameter
 from opwire_service.kernels.layout import Loop, reduction_layout
 
 CARD = Card(4)
@@ -52,7 +52,7 @@ def visited(shape: ReductionGeometry) -> Counter[tuple[int, int]]:
             if not shape.rows:
                 begin, end = split * shape.stretch + thread, min((split + 1) * shape.stretch, shape.items)
                 own = range(begin, end, sharing)
-            assert len(own) * (across if shape.rows else 1) <= LONGEST
+            assert len(own) * (across if shape.rows else 1) <= MOST_TERMS
             for item, lane in itertools.product(own, range(across)):
                 step = 0 if shape.rows else lane * shape.kept[-1].target // across
                 reads[target + step, source + items[item] + lane] += 1
@@ -112,7 +112,7 @@ def test_the_longest_reduction_is_split_sufficiently():
     desc = BufferTensorDesc(DataType.FLOAT16, (2**32 - 1,), (0,))
     target = BufferTensorDesc(DataType.FLOAT16, (1,))
     shape = geometry(reduction_layout(desc, target, [0]), 2, 1, Tuning())
-    assert -(-shape.stretch // shape.block[0]) <= LONGEST
+    assert -(-shape.stretch // shape.block[0]) <= MOST_TERMS
     assert shape.splits <= 65535
 
 

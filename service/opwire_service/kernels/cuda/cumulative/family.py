@@ -43,7 +43,7 @@ Each thread keeps its elements, one element of padding and a running value there
 PREFETCHED_BYTES = 2**14
 """Prefetch distance of chunks, in bytes per multiprocessor."""
 
-LONGEST = 2**17
+LONGEST_WALK = 2**17
 """Maximum elements of a line that a single thread walks, which takes a few milliseconds."""
 
 FEWEST = 64
@@ -82,7 +82,7 @@ class CudaRunningJob(BaseJob):
             self._begin, self._target_begin = (self._length - 1) * self._step, (self._length - 1) * self._target_step
             self._step, self._target_step = -self._step, -self._target_step
         is_beside = self._loops[-1][1] == 1 and abs(self._step) != 1 and self._count >= FEWEST * card.processors
-        self._by_lines = self._length == 1 or (is_beside and self._length <= LONGEST)
+        self._by_lines = self._length == 1 or (is_beside and self._length <= LONGEST_WALK)
         sharing = 1 << (-(-self._length // SHARE) - 1).bit_length()
         self._by_chunks = not self._by_lines and sharing > (2 * THREADS if self._has_room_for(2 * THREADS) else THREADS)
         is_wide = not source.data_type.is_float if self._by_chunks else sharing == 2 * THREADS

@@ -23,8 +23,8 @@ SORTED_BYTES = 32 * 1024
 SHARE = constant("SHARE", "movement/search")
 """Elements per thread when counting digits."""
 
-FEW = 4
-"""The best are selected before sorting if they make up at most 1/FEW of a sequence."""
+SELECTED_SHARE = 4
+"""The best are selected before sorting if they make up at most 1/SELECTED_SHARE of a sequence."""
 
 ENTRY_BYTES = {False: 8, True: 16}
 """Bytes of a key and a position, by whether the key has 64 bits."""
@@ -82,7 +82,7 @@ class CudaTopJob(BaseJob):
         write_walk(loops, self._task["walk"][0])
         self._entry: int = ENTRY_BYTES[self._bits == 64]
         most = SORTED_BYTES // self._entry
-        self._selects = self._length > most and FEW * self._wanted <= self._length
+        self._selects = self._length > most and SELECTED_SHARE * self._wanted <= self._length
         self._size: int = self._wanted if self._selects else self._length
         self._segment = _power_above(min(self._size, most))
         self._sorted = max(self._segment, most // 4)

@@ -23,7 +23,7 @@ from .launching import ACTIVATED, ROUNDED, Launching, float_program
 from .tiles import NOWHERE, SPATIAL, TENSORS, WINDOW, BatchedProduct, ProductTiling, Scratch, Strides
 from .window_remainders import MOST_PHASES, WindowRemainderLaunching, suits
 
-FEW = 8
+MOST_DIRECT_FILTERS = 8
 """Maximum number of filters per group for direct sums."""
 
 SHALLOW = 1 << 12
@@ -42,7 +42,7 @@ class Convolution(BaseJob):
         item_bytes: dict[str, int] = dict.fromkeys(TENSORS, target.data_type.dtype.itemsize)
         self._has_bias = "BiasTensor" in plan.inputs
         depth = prod(plan.inputs["FilterTensor"].sizes[2:]) * geometry.channels
-        self._is_direct = geometry.filters <= FEW and depth <= SHALLOW
+        self._is_direct = geometry.filters <= MOST_DIRECT_FILTERS and depth <= SHALLOW
         self._plan, self._geometry, self._target = plan, geometry, target
         self._launching = Launching(program, item_bytes, card.processors, has_window=True)
         # Phases differ little in size, and there may be many: plan for the largest.

@@ -49,7 +49,7 @@ SETTLED_AT_ONCE = 1 << 33
 MOST_TIMES = 4
 """Factor by which later launches may cover more sums, as they mostly find nothing to do."""
 
-NEAR = 1 << 23
+CACHED_ELEMENTS = 1 << 23
 """Operand elements per piece when sums are recomputed, so that they stay in the GPU's cache."""
 
 MOST_PIECES, WORTH_NEARNESS = 16, 256
@@ -206,7 +206,7 @@ class Launching:
     def _near(self, products: BatchedProduct, tile: ProductTile) -> int:
         """Returns how many products of a sum to add per pass when it is recomputed."""
         depth, wide = products.depth, max(tile.rows, tile.columns)
-        near = max(LEAST_DEPTH, NEAR // wide // LANES * LANES)
+        near = max(LEAST_DEPTH, CACHED_ELEMENTS // wide // LANES * LANES)
         is_shared = depth <= MOST_PIECES * near and min(tile.rows, tile.columns) >= WORTH_NEARNESS
         return near if is_shared else max(1, depth)
 

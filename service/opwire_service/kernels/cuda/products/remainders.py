@@ -18,7 +18,7 @@ from ..job import Card, Matrices, MatrixProduct, Program
 from ..structures import constant
 from .batches import Batch, Recording
 from .launching import STRIPE, WARP, Launching
-from .tiles import ALIGNMENT, WIDEST, BatchedProduct, ProductTiling, Scratch
+from .tiles import ALIGNMENT, MOST_ITEM_BYTES, BatchedProduct, ProductTiling, Scratch
 
 MODULI = (256, 253, 251, 247, 241, 239, 233, 229, 227, 223, 217, 211)
 """Pairwise coprime. A remainder of at most 127 in magnitude fits a byte; modulo 256, any byte does."""
@@ -146,7 +146,7 @@ class RemainderLaunching(Launching):
             "column_bounds": 4 * 8 * tiling.columns,
         }
         for name, steps, lines in (("left", products.left, tiling.rows), ("right", products.right, tiling.columns)):
-            sizes[f"{name}_turned"] = 0 if steps.is_along else WIDEST * lines * products.depth
+            sizes[f"{name}_turned"] = 0 if steps.is_along else MOST_ITEM_BYTES * lines * products.depth
         end, begins = 0, dict.fromkeys(Scratch._fields, 0)
         for name, size in sizes.items():
             begins[name] = end if size else 0

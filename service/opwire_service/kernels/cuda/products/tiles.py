@@ -45,7 +45,7 @@ WORTH_TURNING = 1 << 29
 MOST_TURNED = 1 << 27
 """Maximum size of such copies, in bytes."""
 
-WIDEST = 4
+MOST_ITEM_BYTES = 4
 """Maximum size of an operand's element, in bytes."""
 
 MOST_SLICES = 1 << 17
@@ -278,7 +278,7 @@ def _turned(products: BatchedProduct, lines: tuple[int, int], sums: int) -> list
         return [0, 0]
     needed = [0, 0]
     for side, steps in enumerate((products.left, products.right)):
-        size = WIDEST * lines[side] * products.depth
+        size = MOST_ITEM_BYTES * lines[side] * products.depth
         if not steps.is_along and sum(needed) + size <= MOST_TURNED:
             needed[side] = size
     return needed

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from onnx import ModelProto, TensorProto
@@ -31,7 +31,6 @@ from .provider import Provider
 from .reading import MOST_NODES, Source, read_model
 from .report import LevelReport
 from .translation import Stage, Translation, translate
-from .types import sizes_of
 from .uses import Node
 from .values import Value, storable
 
@@ -215,7 +214,7 @@ class Model:
             OSError: a file cannot be written.
         """
         graph = self.graph
-        given = {name: _checked(array, self.inputs[name]) for name, array in (inputs or {}).items()}
+        given = {name: self._checked(array, self.inputs[name].name) for name, array in (inputs or {}).items()}
         names = self._translation.stages[0].graph.feeds()
         stored = {names[name]: self._stored(array) for name, array in given.items() if name in names}
         return write_dxdispatch(graph, stored, Path(folder))
@@ -242,9 +241,19 @@ class Model:
         with nullcontext(runner) if runner is not None else local() as used:
             for stage in translation.stages:
                 tensors |= self._run(stage, tensors, used)
-        wanted = [name for stage in translation.stages for name in stage.outputs] if all else self.outputs
-        hosted = [name for stage in translation.stages for host in stage.host for name in host.node.outputs if name]
-        return {name: self._array(name, tensors) for name in dict.fromkeys([*wanted, *(hosted if all else ())])}
+        wanted = translation.produced() if all else self._prepared.outputs
+        return {name: self._array(name, tensors) for name in wanted}
+
+    @cached_property
+    def _forms(self) -> dict[str, Form]:
+        """The forms of the tensors that enter or leave graphs, by name, as far as they have been needed."""
+        return {}
+
+    def _form(self, name: str) -> Form:
+        found = self._forms.get(name)
+        if found is None:
+            found = self._forms[name] = Form.of(self._prepared.values[name])
+        return found
 
     def _run(self, stage: Stage, tensors: dict[str, Any], runner: Runner) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -272,34 +281,53 @@ class Model:
 
     def _as_model(self, name: str, array: Array) -> Array:
         """Returns a tensor of a graph with the sizes and the type it has in the model."""
-        value = self._prepared.values[name]
-        sizes = sizes_of(value.type)
-        found: Array = array if sizes is None else array.reshape(sizes)
-        if value.element_type in _OTHER_IN_NUMPY:
-            return found.astype(tensor_dtype_to_np_dtype(value.element_type))
+        form = self._form(name)
+        found: Array = array if form.sizes in (None, array.shape) else array.reshape(form.sizes)
+        if form.dtype is None or form.dtype == found.dtype:
+            return found
         # Integers of a node may be the same bytes with or without sign in the model.
-        return found if value.data_type is None else found.view(value.data_type.dtype)
+        return found.astype(form.dtype) if form.is_converted else found.view(form.dtype)
 
     def _given(self, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
-        require_input(inputs, self.inputs)
-        for name, value in self.inputs.items():
+        require_input(inputs, self._prepared.inputs)
+        for name in self._prepared.inputs:
             if name not in inputs:
-                raise ModelError(f"the input {value} is missing")
-            yield name, _checked(inputs[name], value)
+                raise ModelError(f"the input {self._prepared.values[name]} is missing")
+            yield name, self._checked(inputs[name], name)
+
+    def _checked(self, given: Any, name: str) -> Array:
+        """Returns an input as an array, if it has the type and the sizes that the model takes."""
+        form, value = self._form(name), self._prepared.values[name]
+        if not value.is_tensor:
+            return given  # type: ignore[no-any-return]  # a sequence, which only nodes on the CPU take
+        array = np.asarray(given)
+        if array.dtype != form.dtype or array.shape != form.sizes:
+            raise ModelError(f"{array.dtype}[{', '.join(map(str, array.shape))}] given for the input {value}")
+        return array
+
+
+class Form(NamedTuple):
+    """How NumPy has a tensor of a model.
+
+    Attributes:
+        sizes: its sizes; None if one is unknown.
+        dtype: its type; None if NumPy has none.
+        is_converted: whether a graph returns its elements as bytes of another type.
+    """
+
+    sizes: tuple[int, ...] | None
+    dtype: np.dtype[Any] | None
+    is_converted: bool
+
+    @classmethod
+    def of(cls, value: Value) -> Form:
+        element_type = value.element_type
+        dtype = tensor_dtype_to_np_dtype(element_type) if element_type != TensorProto.UNDEFINED else None
+        return cls(value.sizes, dtype, element_type in _OTHER_IN_NUMPY)
 
 
 _OTHER_IN_NUMPY = frozenset((TensorProto.BOOL, TensorProto.INT4, TensorProto.UINT4))
 """The element types whose NumPy type is not that of the bytes that a graph returns."""
-
-
-def _checked(given: Any, value: Value) -> Array:
-    """Returns an input as an array, if it has the type and the sizes that the model takes."""
-    if not value.is_tensor:
-        return given  # type: ignore[no-any-return]  # a sequence, which only nodes on the CPU take
-    array = np.asarray(given)
-    if array.dtype != tensor_dtype_to_np_dtype(value.element_type) or array.shape != value.sizes:
-        raise ModelError(f"{array.dtype}[{', '.join(map(str, array.shape))}] given for the input {value}")
-    return array
 
 
 def load(

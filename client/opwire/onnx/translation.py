@@ -82,6 +82,12 @@ class Translation:
     stages: list[Stage]
     placed: list[Placed]
 
+    def produced(self) -> list[str]:
+        """Returns the names of the tensors that graphs return, then of those from nodes on the CPU, each once."""
+        names = [name for stage in self.stages for name in stage.outputs]
+        names += [name for stage in self.stages for host in stage.host for name in host.node.outputs if name]
+        return list(dict.fromkeys(names))
+
 
 def translate(prepared: Prepared, preparation: Preparation, *, keep: str = "outputs") -> Translation:
     """Translates a prepared model.

@@ -10,6 +10,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from threading import Lock
 from typing import Self
+from weakref import WeakSet
 
 from opwire.check import Plan
 from opwire.desc import show
@@ -49,6 +50,7 @@ class OfflineEngine:
     def forget(self) -> None:
         """Starts afresh in the child of a fork, where the devices have no threads."""
         self._devices: dict[str, Device] = {}
+        self._executable: dict[Device, WeakSet[Plan]] = {}
         self._plans = PlanCache(_PLANS, lambda plan: None, most_bytes=None)
         self._room = Room(self._memory_bytes)
         self._opening = Lock()
@@ -70,7 +72,7 @@ class OfflineEngine:
         device = self.device(request.device, f"{request.pointer}/device")
         prepared = prepared or self._plans.plan(request)
         plan = prepared.plan
-        refuse_not_executable([plan], device)  # before the inputs are read, as a server does
+        self._refuse(plan, device)  # before the inputs are read, as a server does
         inputs = read_inputs(plan, request) if constants is None else _with_constants(plan, request, constants)
         return self._execute(plan, inputs, device, deadline)
 
@@ -82,8 +84,15 @@ class OfflineEngine:
             LimitExceededError: the plan needs more memory than there is.
             NotExecutableError: the device does not support an operator of the plan.
         """
-        refuse_not_executable([plan], device)
+        self._refuse(plan, device)
         return self._execute(plan, inputs, device, _deadline(timeout_ms))
+
+    def _refuse(self, plan: Plan, device: Device) -> None:
+        """Refuses a plan that the device cannot run, see ``refuse_not_executable``; asks once for each plan."""
+        executable = self._executable.setdefault(device, WeakSet())
+        if plan not in executable:
+            refuse_not_executable([plan], device)
+            executable.add(plan)
 
     def _execute(self, plan: Plan, inputs: Arrays, device: Device, deadline: float | None) -> Executed:
         outputs_bytes = sum(desc.data_size_in_bytes for desc in plan.outputs.values())
@@ -127,7 +136,7 @@ class OfflineEngine:
     def close(self) -> None:
         """Closes the devices. No ``run`` may be in progress."""
         with self._opening:
-            opened, self._devices = {*self._devices.values()}, {}
+            opened, self._devices, self._executable = {*self._devices.values()}, {}, {}
         for each in opened:
             each.close()
 

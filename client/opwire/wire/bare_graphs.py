@@ -11,8 +11,9 @@ from .payloads import read_payload
 
 def is_bare_graph(document: object) -> bool:
     """Returns whether a request is a graph by itself."""
-    members = document.keys() if isinstance(document, dict) else ()
-    return not {"nodes", "Nodes"}.isdisjoint(members) and {"graph", "operator"}.isdisjoint(members)
+    if not isinstance(document, dict) or "operator" in document or "graph" in document:
+        return False
+    return "nodes" in document or "Nodes" in document
 
 
 def without_payloads(graph: Any, parts: Parts, pointer: str) -> Any:

@@ -17,9 +17,8 @@ _PIECE = 256 * 1024
 
 def decoded_size(text: str | memoryview) -> int:
     """Returns the size in bytes of decoded base64 text; an approximation if it is not base64."""
-    end = text[-2:]
-    end = end if isinstance(end, str) else end.tobytes().decode("latin-1")
-    return len(text) * 3 // 4 - len(end) + len(end.rstrip("="))
+    end = text[-2:] if isinstance(text, str) else text[-2:].tobytes().decode("latin-1")
+    return len(text) * 3 // 4 - end.count("=")
 
 
 def decode(text: str | memoryview, into: Array) -> None:

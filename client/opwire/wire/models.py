@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ..desc import show
 from ..operator import Code, Violation
 from .framing import Parts
 from .request_body import RequestBody
 from .requests import ExecuteRequest, ValidateRequest, read_envelope, read_execute, read_validate, refuse
-
-T = TypeVar("T")
 
 POINTER = "/model"
 """The pointer to the model in the body."""
@@ -37,7 +34,7 @@ def parse_execute_unless_model(body: RequestBody) -> ExecuteRequest:
         ModelGiven: the body holds a model.
         RequestError: see ``parse_execute``.
     """
-    return body.read(_unless_model(read_execute))
+    return body.read(_read_execute)
 
 
 def parse_validate_unless_model(body: RequestBody) -> ValidateRequest:
@@ -47,17 +44,23 @@ def parse_validate_unless_model(body: RequestBody) -> ValidateRequest:
         ModelGiven: the body holds a model.
         RequestError: see ``parse_validate``.
     """
-    return body.read(_unless_model(read_validate))
+    return body.read(_read_validate)
 
 
-def _unless_model(read: Callable[[object, Parts], T]) -> Callable[[object, Parts], T]:
-    def read_other(document: object, parts: Parts) -> T:
-        # With a tail the member is reported as an unknown one, because models take no tensors.
-        if isinstance(document, dict) and "model" in document and parts.tail is None:
-            raise ModelGiven
-        return read(document, parts)
+def _read_execute(document: object, parts: Parts) -> ExecuteRequest:
+    _leave_model(document, parts)
+    return read_execute(document, parts)
 
-    return read_other
+
+def _read_validate(document: object, parts: Parts) -> ValidateRequest:
+    _leave_model(document, parts)
+    return read_validate(document, parts)
+
+
+def _leave_model(document: object, parts: Parts) -> None:
+    # With a tail the member is reported as an unknown one, because models take no tensors.
+    if isinstance(document, dict) and "model" in document and parts.tail is None:
+        raise ModelGiven
 
 
 def parse_model(body: RequestBody, *, runs: bool) -> ModelRequest:

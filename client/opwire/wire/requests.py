@@ -213,12 +213,8 @@ def read_execute(value: object, parts: Parts, pointer: str = "") -> ExecuteReque
         at = f"{pointer}/inputs"
         report.add(Code.WRONG_TYPE, at, f"{show(envelope['inputs'])} given; expected an object of tensors")
     report.violations += [payload for payload in inputs.values() if isinstance(payload, Violation)][:MAX_REPORTED]
-    timeout = _number(envelope, "timeout_ms", pointer, report, 1, 2**31 - 1)
-    priority = _number(envelope, "priority", pointer, report, 0, LOWEST_PRIORITY)
-    device = _device(envelope, pointer, report)
-    output_format = _output_format(envelope, pointer, report)
-    strict = _strict(envelope, pointer, report)
-    if report.violations or output_format is None:
+    options = _NO_OPTIONS if envelope.keys() <= _PLAIN else _read_options(envelope, pointer, report)
+    if report.violations:
         refuse(report.violations)
     is_graph = "graph" in envelope
     if not is_graph:
@@ -227,14 +223,41 @@ def read_execute(value: object, parts: Parts, pointer: str = "") -> ExecuteReque
         graph if is_graph else envelope["operator"],
         _given(envelope, "feature_level", None if isinstance(graph, str) else HIGHEST),
         cast(dict[str, Payload], inputs),  # a violation would have been raised
-        timeout,
-        priority,
-        device,
-        output_format,
+        options.timeout_ms,
+        options.priority,
+        options.device,
+        options.output_format,
         pointer,
         is_graph,
         places,
-        strict,
+        options.strict,
+    )
+
+
+_PLAIN = frozenset(("operator", "graph", "inputs", "feature_level"))
+"""The members of a request that says nothing about how it is to be run."""
+
+
+class _Options(NamedTuple):
+    """What a request may say about how it is to be run; the attributes are those of ``ExecuteRequest``."""
+
+    timeout_ms: int | None = None
+    priority: int | None = None
+    device: str | None = None
+    output_format: OutputFormat = OutputFormat.BASE64
+    strict: bool = False
+
+
+_NO_OPTIONS = _Options()
+
+
+def _read_options(envelope: Mapping[str, Any], pointer: str, report: Report) -> _Options:
+    return _Options(
+        _number(envelope, "timeout_ms", pointer, report, 1, 2**31 - 1),
+        _number(envelope, "priority", pointer, report, 0, LOWEST_PRIORITY),
+        _device(envelope, pointer, report),
+        _output_format(envelope, pointer, report),
+        _strict(envelope, pointer, report),
     )
 
 
@@ -249,13 +272,14 @@ def _device(envelope: Mapping[str, Any], pointer: str, report: Report) -> str | 
     return None
 
 
-def _output_format(envelope: Mapping[str, Any], pointer: str, report: Report) -> OutputFormat | None:
+def _output_format(envelope: Mapping[str, Any], pointer: str, report: Report) -> OutputFormat:
     given = _given(envelope, "output_format", OutputFormat.BASE64.value)
     found = _FORMATS.get(given) if isinstance(given, str) else None
-    if found is None:
-        at, formats = f"{pointer}/output_format", list(_FORMATS)
-        report.add(Code.UNKNOWN_VALUE, at, f"{show(given)} given; allowed: {', '.join(formats)}", formats)
-    return found
+    if found is not None:
+        return found
+    at, formats = f"{pointer}/output_format", list(_FORMATS)
+    report.add(Code.UNKNOWN_VALUE, at, f"{show(given)} given; allowed: {', '.join(formats)}", formats)
+    return OutputFormat.BASE64
 
 
 def _strict(envelope: Mapping[str, Any], pointer: str, report: Report) -> bool:

@@ -25,7 +25,7 @@ from .cycle import EXTENSION, Admit, Cycle, Fields, response_head
 from .errors import problem_response
 from .heads import HEAD_BYTES, UNREADABLE, awaits_continue, body_fields, describe, head_too_large, judge_head
 from .lingering import Lingering, has_unread
-from .states import PATIENCE, TRANSITIONS, Event, Patience, State
+from .states import PATIENCE, TRANSITIONS, Event, Patience, Reply, State
 
 FIRST_WINDOW = 2**21
 """Size of the first window of a body, in bytes: one huge page. Each further window is as large as what has arrived."""
@@ -43,12 +43,11 @@ class Connection(asyncio.BufferedProtocol):
     Attributes:
         transport: its transport.
         cycle: the request whose head arrived last; None before the first.
-        write_paused: whether the client has stopped reading.
+        can_write: see ``CycleOwner``.
     """
 
     transport: asyncio.Transport
     cycle: Cycle | None = None
-    write_paused = False
     _about: Scope
 
     def __init__(
@@ -71,8 +70,9 @@ class Connection(asyncio.BufferedProtocol):
         self.pipeline: deque[Cycle] = deque()
         self._backlog = b""
         self._read_paused = False
-        self._can_write = asyncio.Event()
-        self._blocked_since = 0.0
+        self.can_write = asyncio.Event()
+        self.can_write.set()
+        self._blocked_since = inf  # when the client stopped reading
         self._url, self._fields = b"", Fields()
         self._head_bytes = 0
         self._refusal: OpwireError | None = None
@@ -106,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
             self._window.set_exception(ClientDisconnect())
         if self.cycle is not None:
             self.cycle.disconnect()
-        self._can_write.set()
+        self.can_write.set()
         if exc is None:
             self.transport.close()
         # Breaks the reference cycles, which would keep the connection and its buffers until the next collection.
@@ -127,12 +127,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._window.set_result(None)
 
     def pause_writing(self) -> None:
-        self.write_paused, self._blocked_since = True, self.loop.time()
-        self._can_write.clear()
+        self._blocked_since = self.loop.time()
+        self.can_write.clear()
 
     def resume_writing(self) -> None:
-        self.write_paused = False
-        self._can_write.set()
+        self._blocked_since = inf
+        self.can_write.set()
 
     # What the parser says.
 
@@ -161,11 +161,8 @@ class Connection(asyncio.BufferedProtocol):
         self._on(Event.HEAD_END)
         before = self.cycle
         method = self._parser.get_method().decode("ascii")
-        scope: Scope = {
-            **self._about,
-            "state": self._app_state.copy(),
-            **describe(version, method, self._url, self._fields),
-        }
+        scope: Scope = {**self._about, **describe(version, method, self._url, self._fields)}
+        scope["state"] = self._app_state.copy()
         self.cycle = cycle = Cycle(
             self,
             scope,
@@ -174,7 +171,7 @@ class Connection(asyncio.BufferedProtocol):
             awaits_continue=awaits_continue(self._fields),
         )
         scope["extensions"] = {EXTENSION: cycle}
-        if before is None or before.response_complete:
+        if before is None or before.reply is Reply.COMPLETE:
             self._start(cycle)
         else:
             self.pause_reading()
@@ -190,18 +187,14 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._head_bytes = 0
         self._on(Event.BODY_END)
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self.cycle is not None and self.cycle.reply is not Reply.COMPLETE:
             self.cycle.end_body()
 
     # What the request says.
 
-    async def drain(self) -> None:
-        """See ``CycleOwner``."""
-        await self._can_write.wait()
-
     async def fill(self, cycle: Cycle, memory: memoryview, admit: Admit) -> None:
         """See ``CycleOwner``."""
-        if cycle.disconnected:
+        if cycle.reply is Reply.GONE:
             raise ClientDisconnect
         cycle.proceed()
         arrived = cycle.whole_body()
@@ -287,7 +280,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def shutdown(self) -> None:
         """Closes the connection after the response that is under way, if any."""
-        if self.cycle is None or self.cycle.response_complete:
+        if self.cycle is None or self.cycle.reply is Reply.COMPLETE:
             self.transport.close()
         else:
             self.cycle.keep_alive = False
@@ -307,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
             Patience.KEEP_ALIVE: self._config.timeout_keep_alive,
         }
         is_late = now - self._since > longest[patience] and self._waits_for_client(patience)
-        is_blocked = self.write_paused and now - self._blocked_since > body_seconds
+        is_blocked = now - self._blocked_since > body_seconds
         if is_blocked or (is_late and patience is Patience.BODY):
             self.transport.abort()
         elif is_late:
@@ -320,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
         return patience is Patience.HEAD or self._is_answered()
 
     def _is_answered(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
+        return self.cycle is None or self.cycle.reply is Reply.COMPLETE
 
     def pause_reading(self) -> None:
         """Leaves what the client sends in the kernel's buffer."""

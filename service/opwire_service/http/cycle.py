@@ -11,6 +11,8 @@ from typing import Any, Protocol
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Scope
 
+from .states import MESSAGES, Reply
+
 JOINED_BYTES = 64 * 1024
 """Size up to which joining the pieces of a response is cheaper than sending them one by one, in bytes."""
 
@@ -51,10 +53,8 @@ class CycleOwner(Protocol):
     """The part of a connection that a request uses."""
 
     transport: asyncio.Transport
-    write_paused: bool
-
-    async def drain(self) -> None:
-        """Waits until the client has read enough for more to be written."""
+    can_write: asyncio.Event
+    """Set unless the client must read more of what has been written first."""
 
     def resume_reading(self) -> None:
         """Lets the client send more of the body."""
@@ -95,16 +95,13 @@ class Cycle:
         body: bytes of the body that have arrived and that nobody has taken.
         more_body: whether more of the body is to come.
         arrival: set when the body, its end, the end of the response or of the connection has arrived.
-        disconnected: whether the client has disconnected.
         awaits_continue: whether the client waits for ``100 Continue``.
-        response_started, response_complete: state of the response.
+        reply: how far the response is.
     """
 
     # Class attributes, because most requests never change them.
-    disconnected = False
     more_body = True
-    response_started = False
-    response_complete = False
+    reply = Reply.AWAITED
     _is_chunked = False
     _owed = 0
     _head = b""
@@ -126,11 +123,9 @@ class Cycle:
             await app(self.scope, self.receive, self.send)
         except BaseException as error:
             log.error("Exception in ASGI application\n", exc_info=error)
-        if self.response_complete or self.disconnected:
-            return
-        if self.response_started:
+        if self.reply is Reply.BEGUN:
             self.owner.transport.close()
-        else:
+        elif self.reply is Reply.AWAITED:
             for message in _FAILED:
                 await self.send(message)
 
@@ -138,11 +133,11 @@ class Cycle:
         """See ASGI. Returns the next part of the body, or waits for the client to disconnect."""
         if not self.owner.transport.is_closing():
             self.proceed()
-        if not self.disconnected and not self.response_complete:
+        if self.reply in MESSAGES:
             self.owner.resume_reading()
             await self.arrival.wait()
             self.arrival.clear()
-        if self.disconnected or self.response_complete:
+        if self.reply not in MESSAGES:
             return {"type": "http.disconnect"}
         return {"type": "http.request", "body": self.whole_body(), "more_body": self.more_body}
 
@@ -159,7 +154,8 @@ class Cycle:
 
     def disconnect(self) -> None:
         """Marks the client as gone."""
-        self.disconnected = self.disconnected or not self.response_complete
+        if self.reply is not Reply.COMPLETE:
+            self.reply = Reply.GONE
         self.arrival.set()
 
     def has_arrived(self, size: int) -> bool:
@@ -173,7 +169,7 @@ class Cycle:
 
     def refuse(self, response: Response) -> None:
         """Responds without reading the body, and closes the connection after the client has read the response."""
-        self.response_started = self.response_complete = True
+        self.reply = Reply.COMPLETE
         self.scope["extensions"].clear()
         self.owner.refuse(response)
 
@@ -183,19 +179,19 @@ class Cycle:
         Raises:
             RuntimeError: messages arrive out of order, or the body does not match its Content-Length.
         """
-        if self.owner.write_paused and not self.disconnected:
-            await self.owner.drain()
-        if self.disconnected:
+        if not self.owner.can_write.is_set():
+            await self.owner.can_write.wait()
+        if self.reply is Reply.GONE:
             return
-        if self.response_complete or (message["type"] == "http.response.start") is self.response_started:
+        if message["type"] != MESSAGES.get(self.reply):
             raise RuntimeError(f"{message['type']} sent at the wrong time")
-        if self.response_started:
+        if self.reply is Reply.BEGUN:
             self._send_body(message)
         else:
             self._begin(message)
 
     def _begin(self, message: Message) -> None:
-        self.response_started = True
+        self.reply = Reply.BEGUN
         self.awaits_continue = False
         status = message["status"]
         fields = [*self._default_headers, *message.get("headers", ())]
@@ -232,7 +228,7 @@ class Cycle:
             return
         if self._owed:
             raise RuntimeError("the body of the answer is shorter than its head says")
-        self.response_complete = True
+        self.reply = Reply.COMPLETE
         self.scope["extensions"].clear()  # breaks the reference cycle between scope and cycle
         self.arrival.set()
         if not self.keep_alive:

@@ -1,6 +1,6 @@
-"""What a connection expects from its client: one table of states, events and what follows.
+"""What a connection expects from its client, and how far a response is: tables of what follows.
 
-The same table is in docs/architecture.md.
+The first one is also in docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from enum import Enum
 
 class State(Enum):
     """What a connection expects to receive, and what it does with it."""
+
+    __hash__ = object.__hash__  # that of an Enum is a function in Python
 
     IDLE = "nothing, or the next request"
     HEAD = "the rest of a request head"
@@ -21,6 +23,8 @@ class State(Enum):
 
 class Event(Enum):
     """What happens on a connection."""
+
+    __hash__ = object.__hash__  # that of an Enum is a function in Python
 
     BEGIN = "a request begins"
     HEAD_END = "the head is complete"
@@ -43,6 +47,21 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
 
 for _following in TRANSITIONS.values():
     _following[Event.REFUSED] = State.CLOSING
+
+
+class Reply(Enum):
+    """How far the response to a request is."""
+
+    __hash__ = object.__hash__
+
+    AWAITED = "it has not begun"
+    BEGUN = "it has begun, and more of its body follows"
+    COMPLETE = "it is complete"
+    GONE = "nobody waits for it: the client disconnected before it was complete"
+
+
+MESSAGES = {Reply.AWAITED: "http.response.start", Reply.BEGUN: "http.response.body"}
+"""The ASGI message that a response expects next; the others expect none."""
 
 
 class Patience(Enum):

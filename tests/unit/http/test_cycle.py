@@ -28,18 +28,18 @@ class RecordingTransport(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
+    def is_closing(self) -> bool:
+        return self.closed
+
 
 class Connected:
     """Owns a cycle."""
 
-    write_paused = False
-
     def __init__(self, transport: asyncio.Transport) -> None:
         self.transport = transport
+        self.can_write = asyncio.Event()
+        self.can_write.set()
         self.ended: list[str] = []
-
-    async def drain(self) -> None:
-        raise NotImplementedError
 
     def resume_reading(self) -> None:
         raise NotImplementedError
@@ -161,3 +161,22 @@ async def test_messages_out_of_order_are_refused():
     await request.body(b"")
     with pytest.raises(RuntimeError, match="wrong time"):
         await request.body(b"")
+
+
+async def test_a_client_that_has_gone_gets_nothing_more_and_the_application_learns_of_it():
+    request = Request()
+    await request.begin(length(2))
+    request.cycle.disconnect()
+    await request.body(b"ok")
+    assert request.written.calls == []
+    assert request.ended == []
+    assert (await request.cycle.receive())["type"] == "http.disconnect"
+
+
+async def test_a_complete_response_stays_complete_when_the_client_disconnects():
+    request = Request()
+    await request.begin(length(2))
+    await request.body(b"ok")
+    request.cycle.disconnect()
+    with pytest.raises(RuntimeError, match=r"http\.response\.body sent at the wrong time"):
+        await request.body(b"ok")

@@ -37,36 +37,27 @@ def arrays(names: Iterable[str]) -> frozenset[str]:
 
     A graph may have tensors of any names, such as the second alone, or one that is called as an array is.
     """
-    listed = list(names)
-    runs = [(member, [split(name)[1] for name in run]) for member, run in groupby(listed, lambda name: split(name)[0])]
-    counts = Counter((*listed, *(member for member, _ in runs)))
+    return _arrays({name: split(name) for name in names})
+
+
+def _arrays(parts: Mapping[str, tuple[str, int | None]]) -> frozenset[str]:
+    runs = [(member, [index for _, index in run]) for member, run in groupby(parts.values(), lambda part: part[0])]
+    counts = Counter((*parts, *(member for member, _ in runs)))
     return frozenset(member for member, indices in runs if counts[member] == 1 and indices == list(range(len(indices))))
-
-
-def in_groups(tensors: Mapping[str, T]) -> Mapping[str, T]:
-    """Returns tensors in the order in which ``grouped`` has them."""
-    return ungrouped(grouped(tensors)) if _has_elements(tensors) else tensors
-
-
-def _has_elements(tensors: Iterable[str]) -> bool:
-    for name in tensors:  # noqa: SIM110 # several times as fast as ``any``
-        if name[-1:] == "]":
-            return True
-    return False
 
 
 def grouped(tensors: Mapping[str, T]) -> dict[str, T | list[T]]:
     """Groups tensors by member: a single tensor, or the list of an array's tensors; others keep their names."""
-    if not _has_elements(tensors):  # almost always
+    if "]" not in "".join(tensors):  # almost always
         return dict(tensors)
+    split_names = [(name, split(name)) for name in tensors]
     first: dict[str, int] = {}
-    for name in tensors:
-        first.setdefault(split(name)[0], len(first))
-    names = sorted(tensors, key=lambda name: (first[split(name)[0]], split(name)[1] or 0))
-    whole = arrays(names)
+    for _, (member, _) in split_names:
+        first.setdefault(member, len(first))
+    parts = dict(sorted(split_names, key=lambda item: (first[item[1][0]], item[1][1] or 0)))
+    whole = _arrays(parts)
     found: dict[str, T | list[T]] = {}
-    for name in names:
-        member = split(name)[0]
+    for name, (member, _) in parts.items():
         if member in whole:
             cast(list[T], found.setdefault(member, [])).append(tensors[name])
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,7 +15,7 @@ from pydantic_core import to_json
 from ..desc import pointer_to, show
 from ..jsontensor import write_numbers
 from ..tensor import Array, BufferTensorDesc
-from ..tensor_names import grouped, in_groups
+from ..tensor_names import element, grouped
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer
 from .requests import OutputFormat
 
@@ -79,10 +80,16 @@ def call_json(call: Call, encoding: Encoding, tail: list[Buffer]) -> dict[str, o
     request: dict[str, object] = {"graph" if call.is_graph else "operator": target, "inputs": {}, **call.options}
     if encoding is Encoding.NUMBERS:
         request["output_format"] = OutputFormat.NUMBERS.value
-    inputs = in_groups(call.inputs)  # in their order in the JSON, which is that in the tail
-    request["inputs"] = grouped(
-        {name: _write_tensor(array, call.layouts.get(name), encoding, tail) for name, array in inputs.items()}
-    )
+
+    def write(name: str, array: Array) -> object:
+        return _write_tensor(array, call.layouts.get(name), encoding, tail)
+
+    request["inputs"] = {
+        member: [write(element(member, i), array) for i, array in enumerate(given)]
+        if isinstance(given, list)
+        else write(member, given)
+        for member, given in grouped(call.inputs).items()  # in their order in the tail
+    }
     if call.constants:
         request["graph"] = _with_constants(call.operator, call.constants, encoding, tail)
     return request
@@ -147,7 +154,8 @@ def _write_tensor(array: Array, layout: BufferTensorDesc | None, encoding: Encod
 
 
 def _contiguous(array: Array) -> memoryview:
-    contiguous = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    is_little = array.dtype.isnative and sys.byteorder == "little"
+    contiguous = np.ascontiguousarray(array, None if is_little else array.dtype.newbyteorder("<"))
     return contiguous.reshape(-1).view(np.uint8).data
 
 

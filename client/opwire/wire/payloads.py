@@ -72,18 +72,21 @@ def _read_array(name: str, values: list[Any], parts: Parts, pointer: str) -> dic
     }
 
 
+_BINARY, _DATA = frozenset(("binary_data_size",)), frozenset(("data",))
+
+
 def read_payload(value: object, parts: Parts, pointer: str) -> Payload | Violation:
     """Returns a tensor, or its violation; see ``read_payloads``."""
     if isinstance(value, str):
         return parts.text(value)
-    if isinstance(value, dict) and set(value) == {"binary_data_size"}:
+    if isinstance(value, dict) and value.keys() == _BINARY:
         size = value["binary_data_size"]
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
             at = pointer_to(pointer, "binary_data_size")
             detail = f"{show(size)} given at {at}; expected a number of bytes"
             raise RequestError(ProblemCode.INVALID_FRAMING, detail)
         return parts.take(size, pointer)
-    if isinstance(value, dict) and set(value) == {"data"}:
+    if isinstance(value, dict) and value.keys() == _DATA:
         data = value["data"]
         return parts.text(data) if isinstance(data, str) else Numbers(data)
     message = 'a tensor is a base64 string, {"data": numbers} or {"binary_data_size": n}'

@@ -212,7 +212,8 @@ class ConvolutionJob(Job):
             Located.of(filters[None]), columns, addend, Located.of(target[None]), tiling.sizes,
             self._finish_of(filters.shape[2]), find,
         )  # fmt: skip
-        return bound_tiles(product, tiling.boxes(self._geometry), pool)
+        owner = self if self._geometry.phases == 1 else None
+        return bound_tiles(product, tiling.boxes(self._geometry), pool, owner=owner)
 
     def _bound_point(self, filters: Array, tensors: ConvolutionTensors, target: Array, find: Find, pool: Pool) -> Bound:
         """Like ``_bound`` for a single position: images are rows, and filters, of which there are more, columns."""
@@ -227,7 +228,7 @@ class ConvolutionJob(Job):
             Located.of(rows), Columns.of_matrices(columns), None if bias is None else Located.of(bias),
             Located.of(output), tiling.sizes(self._depth), self._finish_of(self._depth), find,
         )  # fmt: skip
-        return bound_tiles(product, tiling.boxes, pool)
+        return bound_tiles(product, tiling.boxes, pool, owner=self)
 
     def _bound_direct(
         self, columns: Columns, filters: Array, bias: Array | None, target: Array, find: Find, pool: Pool

@@ -28,7 +28,7 @@ from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
 from tests.directml.computed import Computed
 
-from .cell import Cell, Onnx, Tensor
+from .cell import Cell, Onnx, Tensor, named
 from .cells.functions import FUNCTIONS, Function
 from .cpu import Cpu
 from .report import Row, versions, write
@@ -62,9 +62,9 @@ def cell_of(function: Function, inputs: Sequence[Array]) -> Cell:
         inputs=dict(zip(names, tensors, strict=True)),
         fields=function.fields,
         type=dtype.upper(),
-        numpy=function.numpy,
-        torch=function.torch,
-        jax=function.jax,
+        numpy=named(function.numpy),
+        torch=named(function.torch),
+        jax=named(function.jax),
         onnx=Onnx(function.onnx, outputs=(dtype,)) if function.onnx else None,
     )
 

@@ -30,6 +30,13 @@ class Library:
 torch, functional = Library("torch"), Library("torch.nn.functional")
 jnp, lax = Library("jax.numpy"), Library("jax.lax")
 
+
+def named(path: str) -> Function | None:
+    """Returns a function by its full name, such as ``torch.nn.functional.gelu``; None without a name."""
+    library, _, name = path.rpartition(".")
+    return (lambda *given, **options: getattr(Library(library), name)(*given, **options)) if path else None
+
+
 _DRAWN = 1 << 22
 """Numbers that are drawn; larger tensors repeat them."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from opwire.tensor import Array
 
-from ..cell import Cell, Function, Library, Onnx, Tensor, below, functional, jnp, normal, positive, torch
+from ..cell import Cell, Function, Library, Onnx, Tensor, below, functional, named, normal, positive, torch
+from .functions import FUNCTIONS
 
 SIZES = {"4KB": 1 << 12, "256KB": 1 << 18, "16MB": 1 << 24, "64MB": 1 << 26}
 
@@ -18,9 +19,9 @@ _ALL = ("float32", "float16", "int32", "uint8")
 _INTEGERS = ("int32", "uint8")
 _FLOATS = ("float32", "float16")
 
-ARITHMETIC, FUNCTIONS, CHAINS = "arithmetic", "transcendental", "chains of three"
+ARITHMETIC, TRANSCENDENTAL, CHAINS = "arithmetic", "transcendental", "chains of three"
 
-_aten, _nn = Library("torch.ops.aten"), Library("jax.nn")
+_aten = Library("torch.ops.aten")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class _Row:
 
     group: str
     name: str
-    torch: Function
+    torch: Function | None
     numpy: Function | None = None
     jax: Function | None = None
     onnx: str = ""
@@ -60,30 +61,17 @@ class _Row:
 _PAIRS = ("ADD", "ADD1", "MULTIPLY", "DIVIDE", "MAX", "LOGICAL_GREATER_THAN", "BIT_AND")
 
 
-def _named(group: str, name: str, peers: tuple[str, str, str, str], **other: Any) -> _Row:
-    """Returns an operator, given its names in PyTorch, NumPy, JAX and ONNX."""
-    of_torch, numpy, jax, onnx = peers
-    return _Row(
-        group,
-        name,
-        lambda *inputs, out: getattr(torch, of_torch)(*inputs, out=out),
-        getattr(np, numpy) if numpy else None,
-        (lambda *inputs: getattr(jnp, jax)(*inputs)) if jax else None,
-        onnx,
-        **other,
-    )
+def _named(name: str, of_torch: str, numpy: str, onnx: str, **other: Any) -> _Row:
+    """Returns an operator, given its names in PyTorch, in NumPy and JAX, and in ONNX."""
+    peers = named(f"numpy.{numpy}"), named(f"jax.numpy.{numpy}"), onnx
+    return _Row(ARITHMETIC, f"ELEMENT_WISE_{name}", named(f"torch.{of_torch}"), *peers, **other)
 
 
-def _function(name: str, numpy: str = "", jax: str = "", onnx: str = "") -> _Row:
-    """Returns a function with the same name in PyTorch, on GPUs alone if the others do not have it."""
-    plain = name.removeprefix("ELEMENT_WISE_").removeprefix("ACTIVATION_").lower()
-    devices = ("cpu", "cuda") if onnx else ("cuda",)
-    return _named(FUNCTIONS, name, (plain, numpy, jax, onnx), devices=devices)
-
-
-def _of_aten(group: str, name: str, function: Callable[[], Function], *given: float, **other: Any) -> _Row:
-    """Returns an activation of PyTorch that writes to an output."""
-    return _Row(group, name, lambda x, out: function()(x, *given, out=out), **other)
+def _function(name: str, **other: Any) -> _Row:
+    """Returns a function whose accuracy is measured, too."""
+    (found,) = (each for each in FUNCTIONS if each.name == name)
+    peers = named(found.torch), named(found.numpy), named(found.jax), found.onnx
+    return _Row(TRANSCENDENTAL, name, *peers, **other)
 
 
 def _alone(group: str, name: str, operator: str, function: Function, fields: Mapping[str, Any]) -> _Row:
@@ -103,58 +91,36 @@ def _fused(activation: str) -> dict[str, Any]:
     return {"FusedActivation": {"Type": f"ACTIVATION_{activation}", "Desc": {}}}
 
 
+_ON_GPUS = ("COS", "TAN", "ASIN", "ATAN", "SINH", "COSH")
+
 _ROWS = (
-    _named(ARITHMETIC, "ELEMENT_WISE_ADD", ("add", "add", "add", "Add"), types=_ALL),
-    _named(ARITHMETIC, "ELEMENT_WISE_MULTIPLY", ("mul", "multiply", "multiply", "Mul"), types=_ALL),
-    _named(ARITHMETIC, "ELEMENT_WISE_DIVIDE", ("div", "true_divide", "true_divide", "Div")),
-    _named(ARITHMETIC, "ELEMENT_WISE_MAX", ("maximum", "maximum", "maximum", "Max"), types=_ALL),
-    _named(
-        ARITHMETIC,
-        "ELEMENT_WISE_LOGICAL_GREATER_THAN",
-        ("gt", "greater", "greater", "Greater"),
-        types=_ALL,
-        devices=("cpu",),
-    ),
-    _named(
-        ARITHMETIC,
-        "ELEMENT_WISE_BIT_AND",
-        ("bitwise_and", "bitwise_and", "bitwise_and", "BitwiseAnd"),
-        types=_INTEGERS,
-        devices=("cpu",),
-    ),
-    _named(ARITHMETIC, "ELEMENT_WISE_ABS", ("abs", "abs", "abs", "Abs")),
-    _named(ARITHMETIC, "ELEMENT_WISE_SQRT", ("sqrt", "sqrt", "sqrt", "Sqrt")),
-    _of_aten(
-        ARITHMETIC, "ACTIVATION_RELU", lambda: _aten.relu.out, numpy=_relu, jax=lambda x: _nn.relu(x), onnx="Relu"
-    ),
+    _named("ADD", "add", "add", "Add", types=_ALL),
+    _named("MULTIPLY", "mul", "multiply", "Mul", types=_ALL),
+    _named("DIVIDE", "div", "true_divide", "Div"),
+    _named("MAX", "maximum", "maximum", "Max", types=_ALL),
+    _named("LOGICAL_GREATER_THAN", "gt", "greater", "Greater", types=_ALL, devices=("cpu",)),
+    _named("BIT_AND", "bitwise_and", "bitwise_and", "BitwiseAnd", types=_INTEGERS, devices=("cpu",)),
+    _named("ABS", "abs", "abs", "Abs"),
+    _named("SQRT", "sqrt", "sqrt", "Sqrt"),
+    _Row(ARITHMETIC, "ACTIVATION_RELU", lambda x, out: _aten.relu.out(x, out=out), _relu, named("jax.nn.relu"), "Relu"),
     _alone(ARITHMETIC, "ADD1 and RELU", "ELEMENT_WISE_ADD1", lambda a, b: functional.relu(a + b), _fused("RELU")),
-    _alone(FUNCTIONS, "ADD1 and GELU", "ELEMENT_WISE_ADD1", lambda a, b: functional.gelu(a + b), _fused("GELU")),
+    _alone(TRANSCENDENTAL, "ADD1 and GELU", "ELEMENT_WISE_ADD1", lambda a, b: functional.gelu(a + b), _fused("GELU")),
     _alone(ARITHMETIC, "IDENTITY", "ELEMENT_WISE_IDENTITY", lambda x: x.clone(), {}),
     _alone(ARITHMETIC, "scaled IDENTITY", "ELEMENT_WISE_IDENTITY", lambda x: x * 0.7 + 0.1, _scaled(0.7, 0.1)),
     _alone(ARITHMETIC, "CLIP", "ELEMENT_WISE_CLIP", lambda x: x.clamp(-0.5, 2), {"Min": -0.5, "Max": 2}),
     _alone(
         ARITHMETIC, "LEAKY_RELU", "ACTIVATION_LEAKY_RELU", lambda x: functional.leaky_relu(x, 0.01), {"Alpha": 0.01}
     ),
-    _function("ELEMENT_WISE_EXP", "exp", "exp", "Exp"),
-    _function("ELEMENT_WISE_LOG", "log", "log", "Log"),
-    _function("ELEMENT_WISE_SIN", "sin", "sin", "Sin"),
-    _function("ELEMENT_WISE_TANH", "tanh", "tanh", "Tanh"),
-    _Row(FUNCTIONS, "ELEMENT_WISE_ERF", lambda x, out: torch.erf(x, out=out), onnx="Erf"),
-    *(_function(f"ELEMENT_WISE_{name}") for name in ("COS", "TAN", "ASIN", "ATAN", "SINH", "COSH")),
-    _named(FUNCTIONS, "ELEMENT_WISE_POW", ("pow", "power", "power", "Pow")),
-    _Row(
-        FUNCTIONS,
-        "ACTIVATION_SIGMOID",
-        lambda x, out: torch.sigmoid(x, out=out),
-        jax=lambda x: _nn.sigmoid(x),
-        onnx="Sigmoid",
-    ),
-    _of_aten(FUNCTIONS, "ACTIVATION_GELU", lambda: _aten.gelu.out, onnx="Gelu"),
-    _alone(FUNCTIONS, "CONSTANT_POW", "ELEMENT_WISE_CONSTANT_POW", lambda x: x**2.5, {"Exponent": 2.5}),
-    _alone(FUNCTIONS, "SOFTPLUS", "ACTIVATION_SOFTPLUS", lambda x: functional.softplus(x), {"Steepness": 1}),
-    _alone(FUNCTIONS, "ELU", "ACTIVATION_ELU", lambda x: functional.elu(x), {"Alpha": 1}),
+    *(_function(f"ELEMENT_WISE_{name}") for name in ("EXP", "LOG", "SIN", "TANH", "ERF")),
+    *(_function(f"ELEMENT_WISE_{name}", devices=("cuda",)) for name in _ON_GPUS),
+    _function("ELEMENT_WISE_POW"),
+    _function("ACTIVATION_SIGMOID"),
+    _Row(TRANSCENDENTAL, "ACTIVATION_GELU", lambda x, out: _aten.gelu.out(x, out=out), onnx="Gelu"),
+    _alone(TRANSCENDENTAL, "CONSTANT_POW", "ELEMENT_WISE_CONSTANT_POW", lambda x: x**2.5, {"Exponent": 2.5}),
+    _alone(TRANSCENDENTAL, "SOFTPLUS", "ACTIVATION_SOFTPLUS", lambda x: functional.softplus(x), {"Steepness": 1}),
+    _alone(TRANSCENDENTAL, "ELU", "ACTIVATION_ELU", lambda x: functional.elu(x), {"Alpha": 1}),
     _alone(
-        FUNCTIONS,
+        TRANSCENDENTAL,
         "HARD_SWISH",
         "ACTIVATION_HARD_SWISH",
         lambda x: functional.hardswish(x),
@@ -185,9 +151,8 @@ def _cell(row: _Row, dtype: str, sizes: tuple[int, ...], layout: str, repeated: 
     tensors = [Tensor(sizes, dtype, draw) for _ in row.inputs[:-1]]
     tensors.append(Tensor(sizes, dtype, draw, order, repeated))
     is_logical = "LOGICAL" in name
-    logical = (
-        {"OutputTensor": {"DataType": "UINT8", "Sizes": list(sizes)}} if is_logical else {}
-    )  # like other libraries
+    # Other libraries give bytes, too.
+    logical = {"OutputTensor": {"DataType": "UINT8", "Sizes": list(sizes)}} if is_logical else {}
     return Cell(
         group=row.group,
         name=row.name,

@@ -10,11 +10,6 @@ import numpy as np
 
 from opwire.tensor import Array
 
-from ..cell import Function as Call
-from ..cell import Library, functional, jnp, torch
-
-_nn, _special = Library("jax.nn"), Library("jax.scipy.special")
-
 
 class Function(NamedTuple):
     """An elementwise function.
@@ -23,7 +18,7 @@ class Function(NamedTuple):
         name: name of the operator.
         exact: computes it on mpmath numbers.
         inside: returns a mask of the elements in its domain.
-        numpy, torch, jax: the functions of the libraries.
+        numpy, torch, jax: full names of the functions of the libraries.
         onnx: name of the ONNX operator.
         fields: attributes of the desc.
         inputs: number of inputs.
@@ -32,9 +27,9 @@ class Function(NamedTuple):
     name: str
     exact: Callable[..., Any]
     inside: Callable[..., Array] = np.isfinite
-    numpy: Call | None = None
-    torch: Call | None = None
-    jax: Call | None = None
+    numpy: str = ""
+    torch: str = ""
+    jax: str = ""
     onnx: str = ""
     fields: Mapping[str, Any] = {}
     inputs: int = 1
@@ -42,19 +37,6 @@ class Function(NamedTuple):
 
 def _up_to_1(x: Array) -> Array:
     return np.abs(x) <= 1
-
-
-def _named(name: str, numpy: Any, inside: Callable[[Array], Array] = np.isfinite) -> Function:
-    """Returns a function with similar names in all libraries."""
-    return Function(
-        f"ELEMENT_WISE_{name}",
-        getattr(mpmath, name.lower()),
-        inside,
-        numpy,
-        lambda x: getattr(torch, name.lower())(x),
-        lambda x: getattr(jnp, numpy.__name__)(x),
-        name.title(),
-    )
 
 
 def _gelu(x: Any) -> Any:
@@ -73,72 +55,52 @@ def _elu(x: Any) -> Any:
     return x if x >= 0 else mpmath.expm1(x)
 
 
+def _usual(name: str, inside: Callable[[Array], Array] = np.isfinite, numpy: str = "") -> Function:
+    """Returns a function that all libraries have; NumPy and JAX may name some differently."""
+    plain = name.lower()
+    of_numpy, exact = numpy or plain, getattr(mpmath, plain)
+    return Function(
+        f"ELEMENT_WISE_{name}",
+        *(exact, inside, f"numpy.{of_numpy}", f"torch.{plain}", f"jax.numpy.{of_numpy}", name.title()),
+    )
+
+
+def _activation(name: str, exact: Callable[[Any], Any], torch: str, jax: str = "", **fields: float) -> Function:
+    """Returns an activation, which NumPy does not have."""
+    onnx = name.title()
+    return Function(f"ACTIVATION_{name}", exact, torch=torch, jax=jax and f"jax.nn.{jax}", onnx=onnx, fields=fields)
+
+
+def _pair(name: str, exact: Callable[..., Any], inside: Callable[..., Array], numpy: str, torch: str) -> Function:
+    """Returns a function of two inputs, which ONNX abbreviates like PyTorch."""
+    names = f"numpy.{numpy}", f"torch.{torch}", f"jax.numpy.{numpy}", torch.title()
+    return Function(f"ELEMENT_WISE_{name}", exact, inside, *names, inputs=2)
+
+
+_NN = "torch.nn.functional"
+
 FUNCTIONS = (
-    _named("EXP", np.exp),
-    _named("LOG", np.log, lambda x: np.isfinite(x) & (x > 0)),
-    _named("SIN", np.sin),
-    _named("COS", np.cos),
-    _named("TAN", np.tan),
-    _named("ASIN", np.arcsin, _up_to_1),
-    _named("ACOS", np.arccos, _up_to_1),
-    _named("ATAN", np.arctan),
-    _named("SINH", np.sinh),
-    _named("COSH", np.cosh),
-    _named("TANH", np.tanh),
-    _named("ASINH", np.arcsinh),
-    _named("ACOSH", np.arccosh, lambda x: np.isfinite(x) & (x >= 1)),
-    _named("ATANH", np.arctanh, lambda x: np.abs(x) < 1),
-    _named("SQRT", np.sqrt, lambda x: np.isfinite(x) & (x >= 0)),
-    Function("ELEMENT_WISE_ERF", mpmath.erf, torch=lambda x: torch.erf(x), jax=lambda x: _special.erf(x), onnx="Erf"),
-    Function(
-        "ELEMENT_WISE_POW",
-        mpmath.power,
-        lambda x, y: np.isfinite(x) & np.isfinite(y) & (x > 0),
-        np.power,
-        lambda x, y: torch.pow(x, y),
-        lambda x, y: jnp.power(x, y),
-        "Pow",
-        inputs=2,
-    ),
-    Function(
-        "ELEMENT_WISE_DIVIDE",
-        mpmath.fdiv,
-        lambda x, y: np.isfinite(x) & np.isfinite(y) & (y != 0),
-        np.divide,
-        lambda x, y: torch.div(x, y),
-        lambda x, y: jnp.divide(x, y),
-        "Div",
-        inputs=2,
-    ),
-    Function(
-        "ACTIVATION_SIGMOID",
-        _sigmoid,
-        torch=lambda x: torch.sigmoid(x),
-        jax=lambda x: _nn.sigmoid(x),
-        onnx="Sigmoid",
-    ),
-    Function("ACTIVATION_GELU", _gelu, torch=lambda x: functional.gelu(x), onnx="Gelu"),
-    Function(
-        "ACTIVATION_SOFTPLUS",
-        _softplus,
-        torch=lambda x: functional.softplus(x),
-        jax=lambda x: _nn.softplus(x),
-        onnx="Softplus",
-        fields={"Steepness": 1},
-    ),
-    Function(
-        "ACTIVATION_ELU",
-        _elu,
-        torch=lambda x: functional.elu(x),
-        jax=lambda x: _nn.elu(x),
-        onnx="Elu",
-        fields={"Alpha": 1},
-    ),
-    Function(
-        "ACTIVATION_SOFTSIGN",
-        lambda x: x / (1 + abs(x)),
-        torch=lambda x: functional.softsign(x),
-        jax=lambda x: _nn.soft_sign(x),
-        onnx="Softsign",
-    ),
+    _usual("EXP"),
+    _usual("LOG", lambda x: np.isfinite(x) & (x > 0)),
+    _usual("SIN"),
+    _usual("COS"),
+    _usual("TAN"),
+    _usual("ASIN", _up_to_1, "arcsin"),
+    _usual("ACOS", _up_to_1, "arccos"),
+    _usual("ATAN", numpy="arctan"),
+    _usual("SINH"),
+    _usual("COSH"),
+    _usual("TANH"),
+    _usual("ASINH", numpy="arcsinh"),
+    _usual("ACOSH", lambda x: np.isfinite(x) & (x >= 1), "arccosh"),
+    _usual("ATANH", lambda x: np.abs(x) < 1, "arctanh"),
+    _usual("SQRT", lambda x: np.isfinite(x) & (x >= 0)),
+    Function("ELEMENT_WISE_ERF", mpmath.erf, torch="torch.erf", jax="jax.scipy.special.erf", onnx="Erf"),
+    _pair("POW", mpmath.power, lambda x, y: np.isfinite(x) & np.isfinite(y) & (x > 0), "power", "pow"),
+    _pair("DIVIDE", mpmath.fdiv, lambda x, y: np.isfinite(x) & np.isfinite(y) & (y != 0), "divide", "div"),
+    _activation("SIGMOID", _sigmoid, "torch.sigmoid", "sigmoid"),
+    _activation("GELU", _gelu, f"{_NN}.gelu"),
+    _activation("SOFTPLUS", _softplus, f"{_NN}.softplus", "softplus", Steepness=1),
+    _activation("ELU", _elu, f"{_NN}.elu", "elu", Alpha=1),
+    _activation("SOFTSIGN", lambda x: x / (1 + abs(x)), f"{_NN}.softsign", "soft_sign"),
 )

@@ -1,4 +1,4 @@
-"""Measures a cluster: the cost of calls, how soon nodes join, how throughput scales.
+"""Measures a cluster: the cost of calls, and how throughput scales.
 
 But for ``gpus``, all nodes run on this machine. For ``scaling``, their device only waits and uses no CPU. The results
 show the overhead of dispatching to nodes, not of a network.
@@ -11,7 +11,6 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
@@ -28,8 +27,8 @@ from opwire_service.devices.base import DeviceUnavailable
 from opwire_service.devices.cpu import THREADS_VARIABLE
 from opwire_service.devices.ray.device import RemoteDevice
 from opwire_service.settings import Limits, Settings
-from tests.cluster.loads import load, maximum, waiting
-from tests.cluster.nodes import ENVIRONMENT, Nodes, device_names, nodes, remote_device, server_info
+from tests.cluster.loads import maximum, waiting
+from tests.cluster.nodes import ENVIRONMENT, device_names, nodes, remote_device, server_info
 from tests.cluster.waiting import TARGET
 from tests.support.http.processes import until
 from tests.support.http.serving import serving
@@ -42,7 +41,6 @@ _SIZES = {"4 B": (1, 60), "3.2 MB": (800_000, 30), "64 MB": (16_000_000, 10)}
 _FIXED, _FACTOR = 2.5e-3, 1.3
 """Bound on a call: this many seconds, plus this multiple of the bare actor's time for the same bytes."""
 
-_JOINS, _JOINS_WITHIN = 3, 4.0
 _WORK, _CLIENTS_PER_NODE, _LINEAR = 0.05, 4, 0.9
 """Seconds of a request, clients, and the least share of linear growth."""
 
@@ -117,52 +115,13 @@ def _kept(line: str, is_kept: bool) -> bool:
 
 @contextmanager
 def _served(**settings: Any) -> Iterator[str]:
-    with serving(Settings(port=0, log_level="error", limits=Limits(memory_bytes=200 << 20), **settings)) as server:
+    limits = Limits(memory_bytes=200 << 20, max_wait_ms=60_000)  # it refuses nothing
+    with serving(Settings(port=0, log_level="error", limits=limits, **settings)) as server:
         yield str(server.url)
 
 
 def _await_nodes(url: str, count: int) -> None:
     until(lambda: sum("/" in name for name in device_names(url)) >= count)
-
-
-def joins(_: Path | None) -> bool:
-    """Measures how soon nodes take work: on a core of their own, as a new machine would be, beside clients of another.
-
-    The time is that from when the head knows a node until the node has answered a request.
-    """
-    cores = os.sched_getaffinity(0)
-    own = {max(cores)}
-    os.sched_setaffinity(0, cores - own or own)
-    request = _pooling(5)
-    try:
-        with nodes("first") as cluster, _served(ray=cluster.address) as url, ThreadPoolExecutor(1) as threads:
-            _await_nodes(url, 1)
-            kept = []
-            for clients in (0, 4):
-                taken = []
-                with load(url, "first/cpu", clients):
-                    for number in range(_JOINS):
-                        name = f"node{clients}{number}"
-                        waited = threads.submit(_await_work, cluster, url, name, request)
-                        others = os.sched_getaffinity(0)
-                        os.sched_setaffinity(0, own)  # inherited by the processes this thread starts
-                        node = cluster.add(name)
-                        os.sched_setaffinity(0, others)
-                        taken.append(waited.result())
-                        node.kill()
-                listed = ", ".join(f"{each:.2f}" for each in taken)
-                kept.append(_kept(f"{clients} clients: {listed} s until a node works", max(taken) <= _JOINS_WITHIN))
-            return all(kept)
-    finally:
-        os.sched_setaffinity(0, cores)
-
-
-def _await_work(cluster: Nodes, url: str, name: str, request: Request) -> float:
-    until(lambda: cluster.has(name))
-    began = time.monotonic()
-    until(lambda: f"{name}/cpu" in device_names(url))
-    _answer(url, request, f"{name}/cpu")
-    return time.monotonic() - began
 
 
 def _sent(url: str, request: Request, device: str) -> bytes:
@@ -300,7 +259,6 @@ def _seconds(url: str, request: Request, device: str) -> float:
 
 PARTS: Mapping[str, Callable[[Path | None], bool]] = {
     "calls": calls,
-    "joins": joins,
     "scaling": scaling,
     "kernels": kernels,
     "gpus": gpus,

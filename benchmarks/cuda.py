@@ -22,7 +22,6 @@ from opwire_service.devices.cuda.room import Room
 from opwire_service.kernels.cuda.job import KernelLaunch, MatrixProduct, device_desc
 
 from .cell import Cell
-from .operators import Target
 from .peers import Call
 from .peers.torch import of_tensors, tensors
 from .report import COPY, conditions, versions
@@ -50,8 +49,8 @@ class Prepared:
             for given in self.inputs
         ]
 
-    def run(self, turn: int) -> None:
-        self.device.enqueue(self.job, self.memories[turn], cupy.cuda.Stream.null, lambda: False)
+    def run(self, turn: int, stream: Any = cupy.cuda.Stream.null) -> None:
+        self.device.enqueue(self.job, self.memories[turn], stream, lambda: False)
 
     def results(self) -> list[Array]:
         """Returns the outputs for the first inputs."""
@@ -157,11 +156,11 @@ def _measure(run: Callable[[], object], runs: int) -> float:
     return float(statistics.median(times[_WARM_UP:]))
 
 
-def breakdown(target: Target, cells: Sequence[Cell]) -> None:
+def breakdown(cells: Sequence[Cell]) -> None:
     """Prints the time of the launches of each kernel of each cell, in order of their first launch."""
-    assert isinstance(target, Cuda)
+    device = Cuda().device
     for cell in cells:
-        made = Prepared(target.device, cell)
+        made = Prepared(device, cell)
         launches = list(made.job.launches(made.memories[0]))
         runs = [_timed(made, launches) for _ in range(_WARM_UP + 7)][_WARM_UP:]
         each = [statistics.median(times) for times in zip(*runs, strict=True)]

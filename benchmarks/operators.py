@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from itertools import groupby
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,29 +17,13 @@ from opwire.tensor import Array
 
 from .cell import Cell
 from .cells import CELLS
-from .peers import Call
 from .report import COPY, Row, line, merge, summary
 
+if TYPE_CHECKING:
+    from .cpu import Cpu
+    from .cuda import Cuda
+
 OWN = "opwire"
-
-
-class Target(Protocol):
-    """A device under measurement."""
-
-    def calls(self, cell: Cell) -> dict[str, Call]:
-        """Returns the calls of opwire and of all peers of a cell."""
-
-    def seconds(self, calls: dict[str, Call], rounds: int) -> dict[str, float]:
-        """Measures the calls in turns."""
-
-    def conditions(self) -> dict[str, Any]:
-        """Describes the machine and how it is measured."""
-
-    def more(self, cell: Cell) -> dict[str, Any]:
-        """Returns what else a row tells."""
-
-    def close(self) -> None:
-        """Ends the device's threads."""
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -77,7 +61,7 @@ def chosen(given: argparse.Namespace) -> list[Cell]:
     return cells[len(cells) * (which - 1) // count : len(cells) * which // count]
 
 
-def measure(target: Target, cell: Cell, rounds: int) -> Row:
+def measure(target: Cpu | Cuda, cell: Cell, rounds: int) -> Row:
     """Returns the row of a cell; peers whose results are far from opwire's are left out."""
     calls = target.calls(cell)
     own = calls[OWN].results()
@@ -115,7 +99,7 @@ def agree(cell: Cell, own: list[Array], theirs: list[Array]) -> bool:
     return bool(close[known].all() and known.any() == np.isfinite(one).any())
 
 
-def target_of(given: argparse.Namespace) -> Target:
+def target_of(given: argparse.Namespace) -> Cpu | Cuda:
     if given.device == "cuda":
         from .cuda import Cuda
 
@@ -127,11 +111,11 @@ def target_of(given: argparse.Namespace) -> Target:
 
 def main(given: argparse.Namespace) -> None:
     cells = chosen(given)
-    target, rows = target_of(given), []
     if given.breakdown:
         from .cuda import breakdown
 
-        return breakdown(target, cells)
+        return breakdown(cells)
+    target, rows = target_of(given), list[Row]()
     conditions = target.conditions()
     for cell in cells:
         rows.append(measure(target, cell, given.rounds))

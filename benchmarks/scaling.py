@@ -7,18 +7,20 @@ between two inputs of 1 GiB.
 from __future__ import annotations
 
 import argparse
-import threading
 import time
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from .report import write
+from .cell import Cell, Tensor
+from .report import Row, write
 
-SIZES = [4, 64, 1024, 1024]
-OPERATORS: dict[str, dict[str, Any]] = {
-    "ARGMAX": {"type": "ARGMAX", "desc": {"Axes": [1], "AxisDirection": "INCREASING"}},
-    "SUM": {"type": "REDUCE", "desc": {"Function": "SUM", "Axes": [3]}},
-}
+SIZES = (4, 64, 1024, 1024)
+_INPUT = {"InputTensor": Tensor(SIZES)}
+CELLS = (
+    Cell(group="scaling", name="ARGMAX", operator="ARGMAX", inputs=_INPUT,
+         fields={"Axes": [1], "AxisDirection": "INCREASING"}),
+    Cell(group="scaling", name="SUM", operator="REDUCE", inputs=_INPUT, fields={"Axes": [3], "Function": "SUM"}),
+)  # fmt: skip
 AHEAD = 8
 """Plans queued on a stream before the thread waits for one of them."""
 
@@ -26,53 +28,41 @@ AHEAD = 8
 class Load:
     """A device with a plan and its data in GPU memory."""
 
-    def __init__(self, index: int, operator: dict[str, Any]) -> None:
+    def __init__(self, index: int, cell: Cell) -> None:
         import cupy
+        import torch
 
-        from opwire.check import check
         from opwire_service.devices.cuda.device import CudaDevice
-        from opwire_service.devices.cuda.room import Room
+
+        from .cuda import Prepared
 
         self._card = cupy.cuda.Device(index)
-        self._device = CudaDevice(index, memory_bytes=2**30)
-        tensor = {"DataType": "FLOAT32", "Sizes": SIZES}
-        plan = check({**operator, "desc": {**operator["desc"], "InputTensor": tensor}})
-        self._job = self._device.job(plan)
-        self.runs = 0
-        room = Room.of(plan, self._job)
-        with self._card:
+        with self._card, torch.cuda.device(index):
+            self._made = Prepared(CudaDevice(index, memory_bytes=2**30), cell)
             self._stream = cupy.cuda.Stream(non_blocking=True)
-            draw = cupy.random.RandomState(index).standard_normal
-            self._inputs = [draw(SIZES, dtype=cupy.float32) for _ in range(2)]
-            self._block = cupy.empty(room.size, cupy.uint8)
-            cupy.cuda.runtime.deviceSynchronize()
-        memory = room.at(self._block.data.ptr)
-        self._memories = [replace(memory, inputs={"InputTensor": data.data.ptr}) for data in self._inputs]
+            torch.cuda.synchronize()
 
-    def run_until(self, end: float) -> None:
-        events = []
+    def run_for(self, seconds: float) -> int:
+        """Returns the number of runs."""
+        events, runs, end = [], 0, time.perf_counter() + seconds
         with self._card:
             while time.perf_counter() < end:
-                self._device.enqueue(self._job, self._memories[self.runs % 2], self._stream, lambda: False)
-                self.runs += 1
+                self._made.run(runs % 2, self._stream)
+                runs += 1
                 events.append(self._stream.record())
                 if len(events) > AHEAD:
                     events.pop(0).synchronize()
             self._stream.synchronize()
+        return runs
 
 
-def throughput(loads: list[Load], seconds: float) -> float:
+def throughput(loads: Sequence[Load], seconds: float) -> float:
     """Returns the plans per second of all devices together."""
-    for load in loads:
-        load.run_until(time.perf_counter() + 0.1)
-        load.runs = 0
-    start = time.perf_counter()
-    threads = [threading.Thread(target=load.run_until, args=(start + seconds,)) for load in loads]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(load.runs for load in loads) / (time.perf_counter() - start)
+    with ThreadPoolExecutor(len(loads)) as threads:
+        list(threads.map(lambda load: load.run_for(0.1), loads))
+        start = time.perf_counter()
+        runs: int = sum(threads.map(lambda load: load.run_for(seconds), loads))
+        return runs / (time.perf_counter() - start)
 
 
 def options(_: argparse.ArgumentParser) -> None:
@@ -82,14 +72,14 @@ def options(_: argparse.ArgumentParser) -> None:
 def main(given: argparse.Namespace) -> None:
     import cupy
 
-    count, rows = int(cupy.cuda.runtime.getDeviceCount()), []
+    count, rows = int(cupy.cuda.runtime.getDeviceCount()), list[Row]()
     seconds = 0.3 if given.quick else 1.5
-    for name, operator in OPERATORS.items():
-        loads = [Load(index, operator) for index in range(count)]
+    for cell in CELLS:
+        loads = [Load(index, cell) for index in range(count)]
         alone = throughput(loads[:1], seconds)
         for used in (number for number in (1, 2, 4, 8) if number <= count):
             rate = throughput(loads[:used], seconds)
-            rows.append({"name": name, "devices": used, "rate": rate, "ratio": rate / alone})
+            rows.append({"name": cell.name, "devices": used, "rate": rate, "ratio": rate / alone})
             print(rows[-1], flush=True)
     card = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     if given.json:

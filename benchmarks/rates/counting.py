@@ -16,23 +16,8 @@ _SPECIAL = ("MUFU", "POPC", "FLO", "BREV", "REDUX", *_CONVERSIONS)
 _MEMORY = (*LOADS, *STORES, *SHARED, "LDL", "STL", "LDC", "LDSM", "SHFL", "ATOM", "ATOMG", "ATOMS", "RED")
 _TENSOR = ("HMMA", "IMMA", "DMMA", "QGMMA", "IGMMA", "HGMMA")
 _CONTROL = (
-    *(
-        "BRA",
-        "BSSY",
-        "BSYNC",
-        "BREAK",
-        "EXIT",
-        "RET",
-        "CALL",
-        "NOP",
-        "BAR",
-        "YIELD",
-        "WARPSYNC",
-        "DEPBAR",
-        "S2R",
-        "CS2R",
-    ),
-    *("MEMBAR", "ERRBAR", "CCTL", "S2UR", "R2UR", "B2R", "SYNCS", "ACQBULK", "PREEXIT", "KILL"),
+    *("BRA", "BSSY", "BSYNC", "BREAK", "EXIT", "RET", "CALL", "NOP", "BAR", "YIELD", "WARPSYNC", "DEPBAR", "S2R"),
+    *("CS2R", "MEMBAR", "ERRBAR", "CCTL", "S2UR", "R2UR", "B2R", "SYNCS", "ACQBULK", "PREEXIT", "KILL"),
 )
 
 

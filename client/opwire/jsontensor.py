@@ -6,6 +6,7 @@ The numbers are the logical elements in row-major order; strides only determine 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ from .operator import Code, Violation
 from .tensor import Array, BufferTensorDesc, DataType
 
 SPECIAL = {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}
+
+
+FEW = 1 << 14
+"""Maximum number of elements that are read at once: other threads wait until that is done."""
 
 
 class NumberError(Exception):
@@ -33,9 +38,10 @@ def read_numbers(value: object, desc: BufferTensorDesc, pointer: str) -> Array:
     Raises:
         NumberError: the shape of the lists is wrong, or an element is not a number of the data type.
     """
-    flat = isinstance(value, list) and not any(isinstance(item, list) for item in value)
+    flat = isinstance(value, list) and list not in map(type, value)
     sizes = (desc.element_count,) if flat else desc.sizes
-    items = list(_elements(value, sizes, pointer))
+    items = _flattened(value, sizes) if desc.element_count <= FEW else []
+    items = items or list(_elements(value, sizes, pointer))
 
     def fail(index: int, why: str) -> NumberError:
         place = () if not sizes else np.unravel_index(index, sizes)
@@ -46,7 +52,18 @@ def read_numbers(value: object, desc: BufferTensorDesc, pointer: str) -> Array:
     return _lay_out(array.reshape(desc.sizes), desc, pointer)
 
 
+def _flattened(value: object, sizes: tuple[int, ...]) -> list[Any]:
+    """Returns the elements of lists of these sizes, or none if they have others."""
+    found: list[Any] = [value]
+    for size in sizes:
+        if any(type(each) is not list or len(each) != size for each in found):
+            return []
+        found = list(chain.from_iterable(found))
+    return found
+
+
 def _elements(value: object, sizes: tuple[int, ...], pointer: str) -> Iterator[object]:
+    """Yields the elements of lists, or says where their sizes are wrong."""
     if not sizes:
         yield value
         return
@@ -61,6 +78,9 @@ def _elements(value: object, sizes: tuple[int, ...], pointer: str) -> Iterator[o
 
 
 def _floats(items: list[Any], data_type: DataType, fail: Any) -> Array:
+    found = _few_floats(items, data_type)
+    if found is not None:
+        return found
     values = np.empty(len(items), np.float64)
     for i, item in enumerate(items):
         number = SPECIAL.get(item) if isinstance(item, str) else item
@@ -76,6 +96,19 @@ def _floats(items: list[Any], data_type: DataType, fail: Any) -> Array:
     if overflowed.size:
         raise fail(int(overflowed[0]), f"it is out of the range of {data_type.name}")
     return array
+
+
+def _few_floats(items: list[Any], data_type: DataType) -> Array | None:
+    """Returns few elements that are all numbers in the range of a type, as they almost always are, or None."""
+    if len(items) > FEW or not {*map(type, items)} <= {int, float}:
+        return None
+    most = _GREATEST[data_type]
+    if not (-most <= min(items) and max(items) <= most):  # also if the first is NaN, which hides others
+        return None
+    return np.array(items, np.float64).astype(data_type.dtype)
+
+
+_GREATEST = {each: float(np.finfo(each.dtype).max) for each in DataType if each.is_float}
 
 
 def _integers(items: list[Any], data_type: DataType, fail: Any) -> Array:

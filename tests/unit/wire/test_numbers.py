@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from opwire.check import check
 from opwire.errors import ContractViolation
-from opwire.jsontensor import read_numbers
+from opwire.jsontensor import FEW, NumberError, read_numbers
 from opwire.operator import Code
 from opwire.tensor import Array, BufferTensorDesc, DataType
 from opwire.wire import RequestBody, parse_execute, read_inputs
@@ -82,6 +82,30 @@ def test_floats_have_the_range_of_their_type(data_type):
 @pytest.mark.parametrize("given_number", ["nan", "inf", "+Infinity", "1", True, False, None, {}])
 def test_invalid_floats_are_refused(given_number):
     assert refusal(envelope([[0, 0, 0], [0, 0, given_number]])) == (Code.INVALID_NUMBER, "/1/2")
+
+
+@pytest.mark.parametrize("count", [3, FEW + 1], ids=["few", "many"])
+@pytest.mark.parametrize(
+    ("last", "found"),
+    [
+        (2.5, 2.5),
+        (2**53 + 1, 2.0**53),
+        (65504, 65504),
+        ("Infinity", math.inf),
+        (65520, None),
+        (10**400, None),
+        (True, None),
+    ],
+)
+def test_few_numbers_are_read_as_many_are(count, last, found):
+    desc = BufferTensorDesc(DataType.FLOAT64 if last == 2**53 + 1 else DataType.FLOAT16, (count,))
+    data = [1, *[0.5] * (count - 2), last]
+    if found is not None:
+        assert read_numbers(data, desc, "").tolist() == [*data[:-1], found]
+        return
+    with pytest.raises(NumberError) as refused:
+        read_numbers(data, desc, "")
+    assert (refused.value.violation.code, refused.value.violation.pointer) == (Code.INVALID_NUMBER, f"/{count - 1}")
 
 
 def test_nan_and_infinities_are_read_by_name():

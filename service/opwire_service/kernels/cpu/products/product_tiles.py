@@ -98,20 +98,21 @@ def _run_alone(tiles: ProductTiles, tile: Tile, compute: Compute, stop: Stop) ->
 
 
 class _Prepared(NamedTuple):
-    """What a run leaves to the next one: its only tile, and what that needs."""
+    """What a run leaves to the next one: its only tile, what that needs, and whether it is little enough to keep."""
 
     tile: Tile
     shapes: TileShapes
+    is_little: bool
 
 
 def _run_again(owner: object, product: Product, boxes: Boxes, compute: Compute, pool: Pool, stop: Stop) -> None:
     """Computes the only tile with what an earlier run has prepared, if it is there."""
     found: _Prepared | None = pool.shelf.take(owner)
     if found is None or found.shapes.layout != product.layout:
-        found = _Prepared(_tile(boxes[0]), TileShapes(product, lined))
+        found = _Prepared(_tile(boxes[0]), TileShapes(product, lined), product.sizes.bytes <= MOST_BYTES)
     found.shapes.forget()
     _run_alone(ProductTiles(product, found.shapes), found.tile, compute, stop)
-    if product.sizes.bytes <= MOST_BYTES:
+    if found.is_little:
         pool.shelf.put(owner, found)
 
 

@@ -247,11 +247,15 @@ def claims() -> Mapping[str, Claim]:
     power = _terms(lambda k: ln2**k / factorial(k))
     less_one = _terms(lambda k: ln2 ** (k + 1) / factorial(k + 1))
     sixteenth = _terms(lambda k: (ln2 / 16) ** k / factorial(k))
+    rest = _terms(lambda k: _inverse(factorial(k + 2)))
+    widest, step = float(ln2.b) / 32 * (1 + 2.0**-10), float(ln2.b) / 512 * (1 + 2.0**-8)
     near = _polynomial((*table.EXP2_OF_SIXTEENTH, 1.0))
     return {
         "EXP2": alone("EXP2", power, half, 40, low=-half),
         "EXP2_OF_SIXTEENTH": Claim(near, (_at_zero(sixteenth, 30, half), _one), -half, half),
         "EXP2M1": alone("EXP2M1", less_one, half, 40, low=-half),
+        "EXP_REST": alone("EXP_REST", rest, widest, 30, low=-widest),
+        "EXP_REST_OF_PAIRS": alone("EXP_REST_OF_PAIRS", rest, step, 30, low=-step),
         "LOG": alone("LOG", artanh, 0.02946, 40, limit=1),
         "LOG2": alone("LOG2", _terms(lambda k: 2 / ln2 / (2 * k + 1)), 0.02946, 40, limit=1),
         "LOG1P": alone("LOG1P", artanh, 1 / 9 + 2.0**-50, 60, limit=1),

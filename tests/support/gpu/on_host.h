@@ -5,11 +5,13 @@
 #include <string.h>
 
 #define __device__
+#define __shared__ static
 #define __forceinline__ inline __attribute__((always_inline))
 
 typedef uint16_t u16;
 typedef int32_t i32;
 typedef uint32_t u32;
+typedef uint64_t u64;
 typedef float f32;
 struct f16 {
     u16 bits;
@@ -47,4 +49,32 @@ static inline float approximate_inverse(float x) {
 static inline float approximate_inverse_root(float x) {
     return is_flushed(x) ? copysignf(INFINITY, x) : off(x, 1.0 / sqrt(x), 0.57 * 0x1p-23);
 }
+static inline int __double2loint(double x) { return (int)same_bits<u64>(x); }
+static inline int __double2hiint(double x) { return (int)(same_bits<u64>(x) >> 32); }
+static inline float __double2float_rn(double x) { return (float)x; }
+static inline u64 bits_of(double x) { return same_bits<u64>(x); }
+static inline int __clz(u32 x) { return __builtin_clz(x); }
 static inline u32 min(u32 a, u32 b) { return a < b ? a : b; }
+
+template <class T> struct Format;
+template <> struct Format<f32> {
+    static u32 nearest(double x) { return __float_as_uint((float)x); }
+    static f32 make(u32 bits) { return __uint_as_float(bits); }
+};
+template <> struct Format<f16> {
+    static u32 nearest(double x) { return same_bits<u16>((_Float16)x); }
+    static f16 make(u32 bits) { return {(u16)bits}; }
+};
+template <class W> struct Bounds;
+template <> struct Bounds<float> {
+    static float lowest() { return -INFINITY; }
+    static float greatest() { return INFINITY; }
+};
+template <class T, int COUNT> struct Pack {
+    T lane[COUNT];
+};
+
+// A single thread.
+static const struct {
+    u32 x, y;
+} threadIdx = {0, 0}, blockDim = {1, 1};

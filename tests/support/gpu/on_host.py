@@ -38,11 +38,20 @@ def library(folder: Path, source: str, text: str) -> ctypes.CDLL:
         source: the name of the kernel source.
         text: calls of it, as C++.
     """
+    return compiled(folder, source, kernel_text(source) + text)
+
+
+def kernel_text(source: str) -> str:
+    """Returns a kernel source."""
+    return (_KERNELS / f"{source}.cu").read_text("utf-8")
+
+
+def compiled(folder: Path, name: str, text: str) -> ctypes.CDLL:
+    """Compiles C++ in which intrinsics of GPUs are those of the host."""
     assert COMPILER is not None
-    parts = _HEADER.read_text("utf-8"), (_KERNELS / f"{source}.cu").read_text("utf-8"), text
-    (folder / f"{source}.cpp").write_text("".join(parts), "utf-8")
-    target = folder / f"{source}.so"
-    subprocess.run([COMPILER, *_OPTIONS, "-o", target, folder / f"{source}.cpp"], check=True)
+    (folder / f"{name}.cpp").write_text(_HEADER.read_text("utf-8") + text, "utf-8")
+    target = folder / f"{name}.so"
+    subprocess.run([COMPILER, *_OPTIONS, "-o", target, folder / f"{name}.cpp"], check=True)
     return ctypes.CDLL(str(target))
 
 

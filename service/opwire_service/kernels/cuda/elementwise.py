@@ -20,6 +20,7 @@ from ..layout import Loop
 from .element_source import Formula, Read, element_source
 from .formula_source import FormulaSource, has_scale
 from .job import LOAD_BYTES, MOST_UNDECIDED, TYPES, BaseJob, Card, CudaMemory, KernelLaunch, Program, device_desc
+from .pair_source import PAIRS
 from .reduction import loops_parameter
 from .structures import structure
 from .table_source import COPIES_TABLE, TABLE_BYTES, table_serves, table_source
@@ -43,9 +44,6 @@ LAUNCH_ELEMENTS = 2**28
 
 HOST_AT_ONCE = 2**15
 """Elements that the host computes between two calls of ``stop``."""
-
-PAIRS = ("inverses", "pairs")
-"""The sources that formulas in pairs of FLOAT32 need."""
 
 MOST = 8
 """Maximum formulas of a chain, so that the description of its tensors fits the 4 KiB kernel parameter."""

@@ -19,6 +19,9 @@ from ..formulas.formula import PlanFormula, primitives
 from ..formulas.slopes import COMPARISONS
 from .expression_source import ExpressionSource
 
+PAIRS = ("inverses", "pairs")
+"""The sources that numbers in pairs of FLOAT32 need."""
+
 WORTH = 2.0**-34
 """Maximum error bound for which pairs settle most results."""
 
@@ -58,7 +61,8 @@ def parts(number: float) -> tuple[float, float]:
     return high, float(np.float32(number - high)) if isfinite(high) else 0.0
 
 
-def _single(number: float) -> str:
+def single(number: float) -> str:
+    """Returns a float as a literal."""
     if isnan(number):
         return "__int_as_float(0x7fc00000)"
     if not isfinite(number):
@@ -82,7 +86,7 @@ class PairSource(ExpressionSource):
 
     def number(self, number: float) -> str:
         high, low = parts(number)
-        return f"Pair{{{_single(high)}, {_single(low)}}}" if low else _single(high)
+        return f"Pair{{{single(high)}, {single(low)}}}" if low else single(high)
 
     def add(self, a: str, b: str) -> str:
         return self._auto(f"sum({a}, {b})")
@@ -111,9 +115,9 @@ class PairSource(ExpressionSource):
     def horner(self, coefficients: Sequence[float], x: str) -> str:
         singles = fitted.SINGLES.get(tuple(coefficients), 0)
         first, *rest = coefficients
-        result = _single(parts(first)[0]) if singles else self.number(first)
+        result = single(parts(first)[0]) if singles else self.number(first)
         for coefficient in rest[: singles - 1] if singles else ():
-            result = self.named("float", f"fmaf({result}, hi_of({x}), {_single(parts(coefficient)[0])})")
+            result = self.named("float", f"fmaf({result}, hi_of({x}), {single(parts(coefficient)[0])})")
         for coefficient in rest[max(singles - 1, 0) :]:
             if result == self.number(1):
                 result = self.add(x, self.number(coefficient))
@@ -152,10 +156,10 @@ class PairSource(ExpressionSource):
         return self._auto(f"chosen({condition}, {yes}, {no})")
 
     def limited(self, x: str, most: float) -> str:
-        return self._auto(f"limited({x}, {_single(most)})")
+        return self._auto(f"limited({x}, {single(most)})")
 
     def at_most(self, x: str, most: float) -> str:
-        return self._auto(f"at_most({x}, {_single(parts(most)[0])})")
+        return self._auto(f"at_most({x}, {single(parts(most)[0])})")
 
     def unless_negative(self, a: str) -> str:
         return self._auto(f"unless_negative({a})")
@@ -225,7 +229,7 @@ def pair_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
     value = source.last(quick.guarded(expression, inputs, pairs.PAIRS))
     reach, least = bound + 2.0**-47, LEAST * _growth(expression)
     has_zeros = str(_are_zeros_right(formula, expression, names)).lower()
-    settled = f"narrowly(pair_of({value}), {_single(_above(reach))}, {_bits(least)}, {has_zeros}, result)"
+    settled = f"narrowly(pair_of({value}), {single(_above(reach))}, {_bits(least)}, {has_zeros}, result)"
     return [*source.lines, f"    return {' & '.join((settled, *(f'!{each}' for each in source.undecided)))};"]
 
 
@@ -265,7 +269,7 @@ def _is_linear(expression: Expression) -> bool:
         case Operation("divide", (operand, Constant())):
             return _is_linear(operand)
         case Operation("add" | "subtract", operands):
-            return all(map(_is_linear, operands)) and any(map(_is_single, operands))
+            return all(map(_is_linear, operands)) and any(map(_is_float, operands))
         case Operation(primitive, operands) if primitive in (*COMPARISONS, *_MOVED):
             return all(map(_is_linear, operands))
         case _:
@@ -276,7 +280,7 @@ def _is_element(expression: Expression) -> bool:
     return isinstance(expression, InputElement)
 
 
-def _is_single(expression: Expression) -> bool:
+def _is_float(expression: Expression) -> bool:
     return not isinstance(expression, Operation) and not (
         isinstance(expression, Constant) and parts(expression.value)[1]
     )

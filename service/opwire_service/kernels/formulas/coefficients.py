@@ -73,6 +73,12 @@ EXP2M1 = (
 )
 """(2**f - 1) / f, likewise."""
 
+EXP_REST = (1 / 720, 1 / 120, 1 / 24, 1 / 6, 0.5)
+"""(e**r - 1 - r) / (r*r) for r up to log(2)/32: its power series."""
+
+EXP_REST_OF_PAIRS = EXP_REST[2:]
+"""The same up to log(2)/512."""
+
 LOG = (
     0.19610238075256348,
     0.2217409610748291,
@@ -262,6 +268,8 @@ WITHIN: Mapping[str, float] = {
     "EXP2": 42.7,
     "EXP2_OF_SIXTEENTH": 38.5,
     "EXP2M1": 43.3,
+    "EXP_REST": 38.8,
+    "EXP_REST_OF_PAIRS": 34.4,
     "LOG": 44.9,
     "LOG2": 52.0,
     "LOG1P": 43.4,

@@ -1,10 +1,15 @@
 // Exponentials, by a lookup table in shared memory.
 
+#if PAIRS
+namespace settling {
+typedef double Kept;
+#endif
+
 // e**x within a few ULP, or within 2^-34 where results are FLOAT16, at half the cost of `exp`: 2**(n/16) from a table,
 // and the rest, at most ln(2)/32, from the series. The low four bits of n spill into the significand when n is added to
 // the exponent; the table entries are reduced to compensate.
 __shared__ double powers[16];
-__constant__ double POWERS[16] = {1, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0, 0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0, 0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0, 0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};
+__constant__ double POWERS[16] = POWERS_OF_TWO;
 
 static __device__ __forceinline__ void prepare() {
     u32 thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
@@ -18,8 +23,7 @@ struct Exponential {
     double shift, inverse, step, rest;  // `inverse` is 16/ln(2); `step` + `rest` is ln(2)/16
     double term2, term3, term4, term5, term6;
 };
-__constant__ Exponential E = {0x1.8p52, 0x1.71547652b82fep+4, 0x1.62e42fefa39efp-5, 0x1.abc9e3b39803fp-60, 0.5,
-    0x1.5555555555555p-3, 0x1.5555555555555p-5, 0x1.1111111111111p-7, 0x1.6c16c16c16c17p-10};
+__constant__ Exponential E = {0x1.8p52, 0x1.71547652b82fep+4, 0x1.62e42fefa39efp-5, 0x1.abc9e3b39803fp-60, SERIES};
 
 // e**d for d in [-690, 0]. If the rounding constant `shift` is lower by 16 * k, the result is divided by 2**k.
 static __device__ __forceinline__ double exponential_of(double d, double shift = E.shift) {
@@ -45,3 +49,7 @@ static __device__ __forceinline__ double inverse_of(double x) {
     double rest = fma(-x, inverse, 1.0);
     return fma(inverse, fma(rest, rest, rest), inverse);
 }
+
+#if PAIRS
+}
+#endif

@@ -5,7 +5,11 @@ typedef ELEMENT Element;
 const bool HALF = sizeof(Element) == 2;
 
 // Type of a kept term: a float is accurate enough where results are FLOAT16.
+#if PAIRS
+template <bool IS_HALF> struct KeptOf { typedef Pair Type; };
+#else
 template <bool IS_HALF> struct KeptOf { typedef double Type; };
+#endif
 template <> struct KeptOf<true> { typedef float Type; };
 typedef KeptOf<HALF>::Type Kept;
 

@@ -7,6 +7,8 @@
 //          TELLS_AT_ONCE, at_once<IS_KEPT>(lanes, x, kept, beside, results) computes LANES elements and returns the
 //          bits of the undecided ones, without a branch if there are none, as is usual
 //   KEEPS: whether terms are kept at all; prepare(): run first by each block
+//   settling::State and settling::Row, if PAIRS: sum rows again whose results Row leaves undecided, and settle those; no
+//          blocks share such rows
 // If BY_ROWS, LANES consecutive elements of a row are contiguous and SHARING threads along x share a row; otherwise
 // threads along y do. A row is STRAIGHT if a single step leads from each item to the next, and FULL if every thread
 // that holds it holds HELD items. A block that holds a row prefetches that of the block PREFETCHED later, unless it is
@@ -59,8 +61,9 @@ static __device__ __forceinline__ float one_beside(const Element *from, u32 plac
 }
 
 // Recomputes the undecided elements, few if any, one by one and from scratch.
+template <class Settling>
 static __device__ __forceinline__ void settle(
-    const Task &task, const Row &row, u32 output, const Offsets &at, u32 item, u32 undecided
+    const Task &task, const Settling &row, u32 output, const Offsets &at, u32 item, u32 undecided
 ) {
 #pragma unroll 1
     for (; undecided; undecided &= undecided - 1) {
@@ -72,15 +75,15 @@ static __device__ __forceinline__ void settle(
         };
         float x = widen(task.source[at.of[SOURCE_AT] + k]);
         Element result;
-        if (!row.value<false>(x, index, Kept(), beside, task.numbers, result)) list(task, output, index);
+        if (!row.template value<false>(x, index, {}, beside, task.numbers, result)) list(task, output, index);
         task.target[at.of[TARGET_AT] + k] = result;
     }
 }
 
-// Computes and stores the LANES results of an item of a row.
-template <bool IS_KEPT>
+// Computes and stores the LANES results of an item of a row, and leaves the undecided ones.
+template <bool IS_KEPT, class Own, class Leave>
 static __device__ __forceinline__ void put(
-    const Task &task, const Row &row, u32 output, Offsets at, u32 item, const Lanes &lanes, const Kept (&kept)[LANES]
+    const Task &task, const Own &row, Offsets at, u32 item, const Lanes &lanes, const Kept (&kept)[LANES], Leave leave
 ) {
     go_along(task, item, at);
     float x[LANES], scale[LANES], bias[LANES], added[LANES];
@@ -93,7 +96,7 @@ static __device__ __forceinline__ void put(
 #pragma unroll
     for (int k = 0; k < LANES; ++k) beside[k] = {scale[k], bias[k], added[k]};
     u32 undecided;
-    if (Row::TELLS_AT_ONCE) {
+    if constexpr (Own::TELLS_AT_ONCE) {
         undecided = row.template at_once<IS_KEPT>(lanes, x, kept, beside, results.lane);
     } else {
         undecided = undecided_of<LANES>([&](int k) {
@@ -102,61 +105,35 @@ static __device__ __forceinline__ void put(
         });
     }
     *reinterpret_cast<Lanes *>(task.target + at.of[TARGET_AT]) = results;
+    if (undecided) leave(at, item, undecided);
+}
+
+#if !PAIRS
+static __device__ __forceinline__ void leave(
+    const Task &task, const Row &row, u32 output, const Offsets &at, u32 item, u32 undecided
+) {
     if (Row::TELLS_AT_ONCE) {
-        if (undecided) settle(task, row, output, at, item, undecided);
+        settle(task, row, output, at, item, undecided);
     } else {
         for (; undecided; undecided &= undecided - 1) list(task, output, item * LANES + __ffs(undecided) - 1);
     }
 }
+#endif
 
-template <class T> static __device__ __forceinline__ T from_lane(T mine, u32 distance) {
-    const int WORDS = sizeof(T) / 4;
-    union Words {
-        T whole;
-        u32 word[WORDS];
-        __device__ Words() {}
-    } words;
-    words.whole = mine;
-#pragma unroll
-    for (int i = 0; i < WORDS; ++i) words.word[i] = __shfl_xor_sync(~0u, words.word[i], distance);
-    return words.whole;
-}
-
-// Reduces over WIDTH adjacent threads, a power of two; all of them get the result. No kernel runs the same instance
-// twice, so its shared memory needs no barrier before it is written.
-template <int WIDTH, class T, class Join> static __device__ __forceinline__ void join_along_x(T &mine, Join join) {
-#pragma unroll
-    for (u32 distance = (WIDTH < 32 ? WIDTH : 32) / 2; distance; distance /= 2) {
-        T other = from_lane(mine, distance);
-        join(mine, other);
-    }
-    if (WIDTH <= 32) return;
-    const u32 WARPS = WIDTH <= 32 ? 1 : WIDTH / 32;
-    __shared__ __align__(16) char memory[32 * sizeof(T)];
-    T *shared = reinterpret_cast<T *>(memory);
-    // Such a block has few rows, each of which has consecutive warps.
-    u32 thread = threadIdx.y * WIDTH + threadIdx.x, warp = thread / 32, first = warp / WARPS * WARPS;
-    if (thread % 32 == 0) shared[warp] = mine;
-    __syncthreads();
-    mine = shared[first];
-#pragma unroll
-    for (u32 other = 1; other < WARPS; ++other) join(mine, shared[first + other]);
-}
-
-static __device__ __forceinline__ State cleared() {
-    State state;
-    state.clear(Bounds<float>::lowest());
+template <class S> static __device__ __forceinline__ S cleared(float peak = Bounds<float>::lowest()) {
+    S state;
+    state.clear(peak);
     return state;
 }
 
-template <int WIDTH> static __device__ __forceinline__ void join_rows(State &state) {
-    join_along_x<WIDTH>(state, [](State &a, const State &b) { a.merge(b); });
+template <int WIDTH, class S> static __device__ __forceinline__ void join_rows(S &state) {
+    join_along_x<WIDTH>(state, [](S &a, const S &b) { a.merge(b); });
 }
 
 // Reduces along y, for threads that share columns.
-static __device__ __forceinline__ void join_columns(State &state) {
-    __shared__ __align__(16) char memory[BLOCK * sizeof(State)];
-    State *shared = reinterpret_cast<State *>(memory);
+template <class S> static __device__ __forceinline__ void join_columns(S &state) {
+    __shared__ __align__(16) char memory[BLOCK * sizeof(S)];
+    S *shared = reinterpret_cast<S *>(memory);
     u32 mine = threadIdx.y * blockDim.x + threadIdx.x;
     shared[mine] = state;
     for (u32 half = blockDim.y / 2; half; half /= 2) {
@@ -206,11 +183,12 @@ static __device__ __forceinline__ void visit(const Task &task, const Part &part,
     for (; item < end; item += part.sharing) use(from((u32)item), (u32)item);
 }
 
-static __device__ __forceinline__ State gathered(const Task &task, const Part &part, u32 begin, u32 end) {
-    State state = cleared();
+template <class S, class K>
+static __device__ __forceinline__ S gathered(const Task &task, const Part &part, u32 begin, u32 end, float peak) {
+    S state = cleared<S>(peak);
     visit(task, part, begin, end, [&](const Lanes &lanes, u32 item) {
         float values[LANES];
-        Kept kept[LANES];
+        K kept[LANES];
         widened(lanes, values);
         state.add(lanes, values, item * LANES, kept);
     });
@@ -221,12 +199,23 @@ static __device__ __forceinline__ State gathered(const Task &task, const Part &p
     return state;
 }
 
-static __device__ __forceinline__ void put_all(const Task &task, const Part &part, const Row &row, u32 begin, u32 end) {
+template <class Leave>
+static __device__ __forceinline__ void put_all(
+    const Task &task, const Part &part, const Row &row, u32 begin, u32 end, Leave leave
+) {
     Kept kept[LANES] = {};
     visit(task, part, begin, end, [&](const Lanes &lanes, u32 item) {
-        put<false>(task, row, part.output, part.at, item, lanes, kept);
+        put<false>(task, row, part.at, item, lanes, kept, leave);
     });
 }
+
+#if PAIRS
+// A row summed again by what settles its undecided results; all threads that share it take part.
+static __device__ __forceinline__ settling::Row settling_row(const Task &task, const Part &part, float peak) {
+    typedef settling::State Again;
+    return settling::Row::of(gathered<Again, settling::Kept>(task, part, 0, task.items, peak), task.numbers);
+}
+#endif
 
 static __device__ __forceinline__ u32 split_begin(const Task &task) { return blockIdx.y * task.stretch; }
 static __device__ __forceinline__ u32 split_end(const Task &task) {
@@ -284,7 +273,7 @@ static __device__ __forceinline__ void prefetch_row(const Task &task) {
 // store nothing; items past the end of a row repeat the last one.
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __grid_constant__ Task task) {
     prefetch_row(task);
-    prepare();
+    if (!PAIRS) prepare();
     Part part = part_of(task);
     const Element *source = task.source + part.at.of[SOURCE_AT];
     Lanes lanes[HELD];
@@ -293,6 +282,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
 #pragma unroll
     for (int n = 0; n < HELD; ++n)
         lanes[n] = load(source + source_offset(task, FULL ? held_item(n) : min(held_item(n), task.items - 1)));
+    if (PAIRS) prepare();  // while loads are in flight
 #pragma unroll
     for (int n = 0; n < HELD; ++n) widened(lanes[n], values[n]);
     State state;
@@ -313,29 +303,63 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
 #pragma unroll
     for (int n = 0; n < HELD; ++n) forget(lanes[n]);
     Row row = Row::of_held(state, task.numbers, HeldSum{lanes, task.items});
-    if (!part.present) return;
-    if (threadIdx.x == 0) put_statistics(task, row, part.output, part.at);
+    if (part.present && threadIdx.x == 0) put_statistics(task, row, part.output, part.at);
+    auto put_items = [&](auto leave) {
 #pragma unroll
-    for (int n = 0; n < HELD; ++n) {
-        forget(lanes[n]);
-        if (is_held(n, task.items)) put<KEEPS>(task, row, part.output, part.at, held_item(n), lanes[n], kept[n]);
+        for (int n = 0; n < HELD; ++n) {
+            forget(lanes[n]);
+            if (part.present && is_held(n, task.items))
+                put<KEEPS>(task, row, part.at, held_item(n), lanes[n], kept[n], leave);
+        }
+    };
+#if PAIRS
+    u32 undecided = 0;  // of the LANES results of each item
+    put_items([&](const Offsets &, u32 item, u32 lanes) { undecided |= lanes << (item - threadIdx.x) / SHARING * LANES; });
+    if (!HeldSum{lanes, task.items}.is_wanted(undecided)) return;
+    settling::Row again = settling_row(task, part, peak);
+#pragma unroll 1
+    for (u32 n = 0; undecided; ++n, undecided >>= LANES) {
+        u32 of_item = undecided & ((1u << LANES) - 1);
+        Offsets at = part.at;
+        go_along(task, held_item(n), at);
+        if (of_item) settle(task, again, part.output, at, held_item(n), of_item);
     }
+#else
+    put_items([&](const Offsets &at, u32 item, u32 lanes) { leave(task, row, part.output, at, item, lanes); });
+#endif
 }
 #else
 // Rows that a block reads twice, once to reduce and once to compute results.
 extern "C" __global__ void __launch_bounds__(BLOCK) whole_rows(const __grid_constant__ Task task) {
     prepare();
     Part part = part_of(task);
-    Row row = Row::of(gathered(task, part, 0, task.items), task.numbers);
+    const float NONE = Bounds<float>::lowest();
+    Row row = Row::of(gathered<State, Kept>(task, part, 0, task.items, NONE), task.numbers);
     if (part.present && part.lead == 0) put_statistics(task, row, part.output, part.at);
-    put_all(task, part, row, 0, task.items);
+#if PAIRS
+    u32 undecided = 0;
+    put_all(task, part, row, 0, task.items, [&](const Offsets &, u32, u32 lanes) { undecided |= lanes; });
+    if (!__syncthreads_or(undecided)) return;
+    settling::Row again = settling_row(task, part, NONE);
+    if (undecided)
+        put_all(task, part, row, 0, task.items, [&](const Offsets &at, u32 item, u32 lanes) {
+            settle(task, again, part.output, at, item, lanes);
+        });
+#else
+    put_all(task, part, row, 0, task.items, [&](const Offsets &at, u32 item, u32 lanes) {
+        leave(task, row, part.output, at, item, lanes);
+    });
+#endif
 }
+
+#if !PAIRS
 
 // Rows shared by several blocks, in three launches: reduce each split, merge the splits, compute the results.
 extern "C" __global__ void __launch_bounds__(BLOCK) split_rows(const __grid_constant__ Task task) {
     prepare();
     Part part = part_of(task);
-    State state = gathered(task, part, split_begin(task), split_end(task));
+    const float NONE = Bounds<float>::lowest();
+    State state = gathered<State, Kept>(task, part, split_begin(task), split_end(task), NONE);
     if (part.present && part.lead == 0) task.partial[(u64)blockIdx.y * task.outputs + (part.output - task.first)] = state;
 }
 
@@ -343,7 +367,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK) join_splits(const __grid_con
     prepare();
     u64 number = (u64)blockIdx.x * blockDim.y + threadIdx.y;
     bool present = number < task.outputs;
-    State state = cleared();
+    State state = cleared<State>();
     if (present)
         for (u32 split = threadIdx.x; split < task.splits; split += blockDim.x)
             state.merge(task.partial[(u64)split * task.outputs + number]);
@@ -365,6 +389,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK) put_rows(const __grid_consta
 #else
     Row row = task.rows[part.output - task.first];
 #endif
-    put_all(task, part, row, split_begin(task), split_end(task));
+    put_all(task, part, row, split_begin(task), split_end(task), [&](const Offsets &at, u32 item, u32 lanes) {
+        leave(task, row, part.output, at, item, lanes);
+    });
 }
+#endif
 #endif

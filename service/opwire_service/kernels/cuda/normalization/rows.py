@@ -14,6 +14,7 @@ from opwire.tensor import Array, BufferTensorDesc
 from ....execution import Arrays, Stop, Stopped
 from ..job import LOAD_BYTES, MOST_UNDECIDED, TYPES, CudaMemory, KernelLaunch, Program, SingleProgramJob, device_desc
 from ..nests import in_packs, offsets, size_of, stretched_strides, write_nest
+from ..pair_source import PAIRS
 from ..structures import structure
 from .shape import HELD_BYTES, HELD_KEPT, nests_of, row_shape
 
@@ -66,12 +67,15 @@ class RowKernels:
         state_bytes, row_bytes: the sizes of ``State`` and ``Row``.
         macros: macros of the source.
         generated: see ``Program``.
+        functions: generated source that precedes ``source``.
         exact: computes the results that the kernel does not certify; None if it certifies all.
         statistics: the same for mean and variance where they are outputs.
         ordered: whether the positions of elements within their row matter.
         given: whether mean and variance are inputs.
         keeps: whether threads keep a term for each element that they hold.
         prefetches: whether blocks that hold a row prefetch later ones.
+        in_pairs: whether rows are computed in pairs of floats, and settled as described in ``rows.cu``.
+        shared: the kernels of rows that several blocks share, if others.
         epsilon: value added to the variance or the squared length.
     """
 
@@ -80,12 +84,15 @@ class RowKernels:
     row_bytes: int
     macros: tuple[tuple[str, str | int], ...] = ()
     generated: str = ""
+    functions: str = ""
     exact: Exact | None = None
     statistics: ExactStatistics | None = None
     ordered: bool = False
     given: bool = False
     keeps: bool = False
     prefetches: bool = False
+    in_pairs: bool = False
+    shared: RowKernels | None = None
     epsilon: float = 0.0
 
 
@@ -117,7 +124,7 @@ class NormalizationJob(SingleProgramJob):
         kernels: RowKernels,
         processors: int,
     ) -> None:
-        self._kernels, self._beside, self._element = kernels, beside, source.data_type
+        self._beside, self._element = beside, source.data_type
         descs = {name: device_desc(each.desc) if each.is_output else each.desc for name, each in beside.items()}
         strides = [
             source.element_strides,
@@ -129,6 +136,7 @@ class NormalizationJob(SingleProgramJob):
         held = HELD_KEPT if kernels.keeps else HELD_BYTES // item_bytes
         shape = row_shape(self._kept, self._reduced, item_bytes, processors, held)
         self._shape = replace(shape, held=0) if kernels.given else shape
+        self._kernels = kernels.shared or kernels if shape.splits > 1 else kernels
         self._prefetched = self._blocks_ahead(processors) if kernels.prefetches else 0
         self._program = self._made()
         rows, elements = size_of(self._kept), size_of(self._reduced)
@@ -157,6 +165,7 @@ class NormalizationJob(SingleProgramJob):
             ("ROW_BYTES", kernels.row_bytes),
             ("STATISTICS", int(kernels.statistics is not None)),
             ("GIVEN", int(kernels.given)),
+            ("PAIRS", int(kernels.in_pairs)),
             *((name.upper(), self._walk(name)) for name in ("scale", "bias", "added")),
             *kernels.macros,
         )
@@ -165,12 +174,14 @@ class NormalizationJob(SingleProgramJob):
             "floats",
             "certified",
             "nests",
+            *(PAIRS if kernels.in_pairs else ()),
             "normalization/numbers",
             "normalization/lanes",
-            *kernels.source,
-            "normalization/rows",
         )
-        return Program(sources, macros, kernels.generated)
+        own = *kernels.source, "normalization/joins", "normalization/rows"
+        if kernels.functions:
+            return Program(sources, macros, kernels.functions, own)
+        return Program((*sources, *own), macros, kernels.generated)
 
     def _blocks_ahead(self, processors: int) -> int:
         """Prefetch distance in blocks; 0 unless a block holds a single row that it reads with full-width loads."""

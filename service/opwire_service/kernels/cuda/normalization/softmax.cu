@@ -1,5 +1,9 @@
 // SOFTMAX, or LOG_SOFTMAX if LOGARITHM: sums of exponentials relative to the largest element.
 
+#if PAIRS
+namespace settling {
+#endif
+
 const bool KEEPS = !LOGARITHM;
 
 // Error bound of results, in ULP of a double; FLOAT16 uses two terms of the series less. In held rows each of the few
@@ -209,3 +213,7 @@ struct Row {
         return is_settled(found, result);
     }
 };
+
+#if PAIRS
+}
+#endif

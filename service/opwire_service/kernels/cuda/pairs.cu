@@ -153,9 +153,9 @@ static __device__ __forceinline__ bool is_beyond(float x, u32 least) {
     return (__float_as_uint(x) & 0x7fffffff) - least > 0x7e800000u - least;
 }
 
-// Rounds a number between x.hi plus either number. Returns false if the result may be ambiguous, or is outside
+// Rounds a number between x.hi + less and x.hi + more. Returns false if the result may be ambiguous, or is outside
 // [least, 2^126] unless it is a certain zero.
-static __device__ __forceinline__ bool rounded(Pair x, float less, float more, u32 least, bool is_zero_certain, f32 &to) {
+static __device__ __forceinline__ bool rounds_alike(Pair x, float less, float more, u32 least, bool is_zero_certain, f32 &to) {
     to = x.hi;
     bool is_safe = !is_beyond(x.hi, least) | (is_zero_certain & (__float_as_uint(x.hi) == 0));
     return (x.hi + less == x.hi) & (x.hi + more == x.hi) & is_safe;
@@ -166,7 +166,7 @@ static __device__ __forceinline__ float odd_sum(float hi, float lo) {
     u32 bits = __float_as_uint(s.hi), step = sign_bit(s.hi) == sign_bit(s.lo) ? 1u : ~0u;
     return __uint_as_float((s.lo == 0) | (bits & 1) ? bits : bits + step);
 }
-static __device__ __forceinline__ bool rounded(Pair x, float less, float more, u32, bool is_zero_certain, f16 &to) {
+static __device__ __forceinline__ bool rounds_alike(Pair x, float less, float more, u32, bool is_zero_certain, f16 &to) {
     u32 both = rounded_pair(odd_sum(x.hi, more), odd_sum(x.hi, less));
     to.bits = (u16)both;
     bool is_safe = !is_beyond(x.hi, 1) | (is_zero_certain & (__float_as_uint(x.hi) == 0));
@@ -174,8 +174,8 @@ static __device__ __forceinline__ bool rounded(Pair x, float less, float more, u
 }
 // The same for a number known within a relative error, and within an absolute one.
 template <class T> static __device__ __forceinline__ bool narrowly(Pair x, float reach, u32 least, bool is_zero_certain, T &to) {
-    return rounded(x, fmaf(x.hi, -reach, x.lo), fmaf(x.hi, reach, x.lo), least, is_zero_certain, to);
+    return rounds_alike(x, fmaf(x.hi, -reach, x.lo), fmaf(x.hi, reach, x.lo), least, is_zero_certain, to);
 }
 template <class T> static __device__ __forceinline__ bool narrowly_within(Pair x, float reach, u32 least, bool is_zero_certain, T &to) {
-    return rounded(x, x.lo - reach, x.lo + reach, least, is_zero_certain, to);
+    return rounds_alike(x, x.lo - reach, x.lo + reach, least, is_zero_certain, to);
 }

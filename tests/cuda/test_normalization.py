@@ -17,6 +17,7 @@ from opwire.check import Plan, check
 from opwire.tensor import Array, BufferTensorDesc
 from opwire_service.devices import load
 from opwire_service.devices.base import Device, DeviceUnavailable
+from opwire_service.devices.cuda.device import CudaDevice
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
@@ -254,12 +255,16 @@ def assert_matches_cpu(device: Device, cpu: Device, case: Case, data_type: str) 
         assert_like(found[name], right[name], case.ulps)
 
 
-@pytest.fixture(scope="module")
-def cuda() -> Iterator[Device]:
+@pytest.fixture(scope="module", params=[None, 64], ids=["as it is", "with few float64 units"])
+def cuda(request: pytest.FixtureRequest) -> Iterator[Device]:
+    """The device, and one that uses the same card as if it had few float64 units."""
     try:
         device = load("cuda")
     except DeviceUnavailable as reason:
         pytest.skip(str(reason))
+    assert isinstance(device, CudaDevice)
+    if request.param is not None:
+        device.card = device.card._replace(float64_ratio=request.param)
     yield device
     device.close()
 

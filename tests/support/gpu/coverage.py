@@ -22,11 +22,15 @@ CARD = Card(132)
 """The card that the sizes below were chosen for; any card with more than a few will do."""
 
 FEW_FLOAT64 = CARD._replace(float64_ratio=64)
-"""The card for which functions of elements, reductions and convolutions are computed in another way."""
+"""A card that computes some operators in another way."""
 
 
 def has_two_ways(plan: Plan) -> bool:
-    return plan.operator.formula is not None or plan.operator.name in ("REDUCE", "CONVOLUTION")
+    """Whether a card with few float64 units runs other programs for a plan."""
+    if plan.operator is GRAPH:
+        return False
+    first, second = (kernels.JOBS[plan.operator.name](plan, card).programs for card in (CARD, FEW_FLOAT64))
+    return first != second
 
 
 WALKS = ("DENSE", "ROWS", "SAME", "GATHER")

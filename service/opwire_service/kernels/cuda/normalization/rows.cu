@@ -304,17 +304,18 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
     for (int n = 0; n < HELD; ++n) forget(lanes[n]);
     Row row = Row::of_held(state, task.numbers, HeldSum{lanes, task.items});
     if (part.present && threadIdx.x == 0) put_statistics(task, row, part.output, part.at);
-    auto put_items = [&](auto leave) {
-#pragma unroll
-        for (int n = 0; n < HELD; ++n) {
-            forget(lanes[n]);
-            if (part.present && is_held(n, task.items))
-                put<KEEPS>(task, row, part.at, held_item(n), lanes[n], kept[n], leave);
-        }
-    };
 #if PAIRS
     u32 undecided = 0;  // of the LANES results of each item
-    put_items([&](const Offsets &, u32 item, u32 lanes) { undecided |= lanes << (item - threadIdx.x) / SHARING * LANES; });
+    auto left = [&](const Offsets &, u32 item, u32 lanes) { undecided |= lanes << (item - threadIdx.x) / SHARING * LANES; };
+#else
+    auto left = [&](const Offsets &at, u32 item, u32 lanes) { leave(task, row, part.output, at, item, lanes); };
+#endif
+#pragma unroll
+    for (int n = 0; n < HELD; ++n) {
+        forget(lanes[n]);
+        if (part.present && is_held(n, task.items)) put<KEEPS>(task, row, part.at, held_item(n), lanes[n], kept[n], left);
+    }
+#if PAIRS
     if (!HeldSum{lanes, task.items}.is_wanted(undecided)) return;
     settling::Row again = settling_row(task, part, peak);
 #pragma unroll 1
@@ -324,8 +325,6 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
         go_along(task, held_item(n), at);
         if (of_item) settle(task, again, part.output, at, held_item(n), of_item);
     }
-#else
-    put_items([&](const Offsets &at, u32 item, u32 lanes) { leave(task, row, part.output, at, item, lanes); });
 #endif
 }
 #else

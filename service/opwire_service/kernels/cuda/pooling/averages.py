@@ -31,9 +31,10 @@ from ..job import (
     device_desc,
 )
 from ..nests import Nest, NestLoop, coordinates_at, merged, offsets, size_of, strided, write_nest
+from ..pair_source import PAIRS
 from ..reduce import accumulator_of
 from ..reduction import Reduction
-from ..structures import structure
+from ..structures import constant, structure
 
 THREADS = 128
 LARGEST_WINDOW, MOST_ELEMENTS = 7, 49
@@ -57,6 +58,9 @@ _POSITIONS = 2**30
 
 
 _POOLING = structure("Pooling", "nests", "pooling/windows", TENSORS=_TENSORS)
+_MOST_FLOATS = constant("MOST_FLOATS", "float_sums")
+"""Elements of a window that floats sum."""
+
 _NO_DIMENSION = Dimension(1, 1, 1, 0, 0, 1)
 
 
@@ -98,6 +102,7 @@ class Averages(SingleProgramJob):
         self._dimensions = padded_dimensions(dimensions_of(plan.attributes, self._source.sizes, self._target.sizes))
         self._nest = window_nest(self._source, self._target)
         windows = [dimension.window for dimension in self._dimensions]
+        self._in_floats = card.prefers_pairs and prod(windows) <= _MOST_FLOATS and self._power <= 2
         self._is_small = max(windows) <= LARGEST_WINDOW and prod(windows) <= MOST_ELEMENTS
         self._strip = self._strip_macros() if self._is_small and self._power < 2 else {"STRIP": 0}
         self._program = self._made(windows)
@@ -130,6 +135,7 @@ class Averages(SingleProgramJob):
             "SQUARED": power == 2,
             "ROOT": power == 2,
             "LOGARITHM": False,
+            "FLOATS": self._in_floats,
         }
         macros: tuple[tuple[str, str | int], ...] = (
             ("INPUT", kind),
@@ -144,7 +150,8 @@ class Averages(SingleProgramJob):
             *((f"WINDOW{i}", window if self._is_small else 0) for i, window in enumerate(windows)),
         )
         sums = "pooling/powers" if power > 2 else "sums"
-        sources = ("scalars", "floats", "certified", "types", "rounding", "nests", sums, "pooling/windows")
+        floats = ("float_sums", *PAIRS) if self._in_floats else ()
+        sources = ("scalars", "floats", "certified", "types", "rounding", "nests", *floats, sums, "pooling/windows")
         return Program(sources, macros)
 
     def launches(self, memory: CudaMemory) -> Iterator[KernelLaunch]:

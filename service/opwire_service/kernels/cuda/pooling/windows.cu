@@ -1,6 +1,6 @@
 // Pooling by sums over windows, with a Collector and an Accumulator: the mean if MEAN, else a norm. Windows of WINDOW0
 // x WINDOW1 x WINDOW2 elements, if nonzero, have one thread each, or one per STRIP adjacent windows. Other windows are
-// shared by the threads along x.
+// shared by the threads along x. With FLOATS, small windows need doubles only where floats leave results undecided.
 
 const int SPATIAL = 3;
 const int SOURCE_AT = 0, TARGET_AT = 1, PLACE_AT = 2;
@@ -92,7 +92,7 @@ static __device__ __forceinline__ Accumulator gathered(
     return total;
 }
 
-#if STRIP
+#if STRIP || (WINDOW0 && FLOATS && SQUARED)
 // Computes a single window.
 static __device__ __noinline__ void alone(const Pooling &pooling, u32 number) {
     Offsets at = {};
@@ -101,7 +101,9 @@ static __device__ __noinline__ void alone(const Pooling &pooling, u32 number) {
     Accumulator total = gathered(pooling, at, 0, 1, elements);
     store(pooling, number, at.of[TARGET_AT], total, elements);
 }
+#endif
 
+#if STRIP
 // The quotient of an exact sum, rounded once.
 static __device__ __noinline__ Output divided(double sum, u32 divisor) {
     typedef Format<Output> F;
@@ -111,11 +113,60 @@ static __device__ __noinline__ Output divided(double sum, u32 divisor) {
     return F::make(bits | (is_negative ? F::sign : 0));
 }
 
+static __device__ __forceinline__ Output mean_of(double sum, u32 divisor) {
+    double share = divisor == WINDOW0 * WINDOW1 * WINDOW2 ? 1.0 / (WINDOW0 * WINDOW1 * WINDOW2) : 1.0 / divisor;
+    if ((divisor & (divisor - 1)) == 0)  // the product with a power of two is exact
+        return Format<Output>::make(Format<Output>::nearest(sum * share));
+    Output result;
+    return certainly(sum * share, 4, 4 * UNIT, result) ? result : divided(sum, divisor);
+}
+
+#if FLOATS
+const u32 LEAST_RESULT = 0x0d800000;  // bits of 2^-100: less leaves the low part too few bits
+typedef FloatSum Column;
+const int ELEMENTS = WINDOW0 * WINDOW1 * WINDOW2;
+struct Sizes : Magnitudes {
+    __device__ __forceinline__ bool are_fit() const { return are_close<ELEMENTS>(HALF); }
+};
+
+static __device__ __forceinline__ void add(Column &sum, float x) { sum.add(x); }
+static __device__ __forceinline__ void add(Column &sum, const Column &other) { sum.add(other.high, other.low); }
+static __device__ __forceinline__ bool is_settled(const Column &sum) { return sum.is_finite(); }
+static __device__ __forceinline__ Output mean_of(const Column &sum, u32 divisor) {
+    Pair total = sum.low == 0 ? Pair{sum.high, 0} : ordered_sum(sum.high, sum.low);
+    Output result;
+    float by = divisor;
+    bool is_power = (divisor & (divisor - 1)) == 0;  // whose inverse is exact
+    Pair mean = is_power ? product(total, __uint_as_float(0x7f000000 - __float_as_uint(by))) : quotient(total, by);
+    if (narrowly(mean, is_power ? 0 : 0x1.2p-43f, LEAST_RESULT, false, result)) return result;
+    if (total.hi != 0) return mean_of(sum.total(), divisor);
+    narrow(result, total.hi);
+    return result;
+}
+#else
+typedef double Column;
+// A double adds a few floats exactly if their exponents are close.
+struct Sizes {
+    float top = 0;
+    u32 least = ~0u;
+
+    __device__ __forceinline__ void add(float x) {
+        top = fmaxf(top, fabsf(x));
+        least = min(least, 2 * __float_as_uint(x) - 1);
+    }
+    __device__ __forceinline__ bool are_fit() const {
+        return HALF || __float_as_uint(top) <= (least >> 1) + ((28u - 6) << 23);
+    }
+};
+static __device__ __forceinline__ void add(Column &sum, double x) { sum += x; }
+static __device__ __forceinline__ bool is_settled(Column) { return true; }
+#endif
+
 const int COVER = (STRIP - 1) * STRIDE + (WINDOW2 - 1) * DILATION + 1;  // columns of a strip
 const int AHEAD = (PACK - START % PACK) % PACK;                         // from an aligned address to the first column
 const int LOADS = (AHEAD + COVER + PACK - 1) / PACK;
 
-// Doubles sum the elements of a strip exactly, column by column, if their exponents are close.
+// Sums the elements of a strip exactly, column by column, if their exponents are close; others are left to `alone`.
 extern "C" __global__ void __launch_bounds__(THREADS) sum_strips(const __grid_constant__ Pooling pooling) {
     u32 strip = blockIdx.x * THREADS + threadIdx.x;
     if (strip >= pooling.outputs / STRIP) return;
@@ -123,11 +174,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) sum_strips(const __grid_co
     Offsets at = {};
     go_to(pooling.nest, number, at);
     Position begin = (Position)at.of[PLACE_AT + 2] * STRIDE - START;
-    double column[COVER];
+    Column column[COVER];
 #pragma unroll
-    for (int c = 0; c < COVER; ++c) column[c] = -0.0;
-    float top = 0;
-    u32 least = ~0u, rows = 0;
+    for (int c = 0; c < COVER; ++c) column[c] = Column{-0.0f};
+    Sizes sizes;
+    u32 rows = 0;
 #pragma unroll
     for (int line = 0; line < WINDOW0 * WINDOW1; ++line) {
         const Dimension &deep = pooling.dimension[0], &down = pooling.dimension[1];
@@ -148,39 +199,49 @@ extern "C" __global__ void __launch_bounds__(THREADS) sum_strips(const __grid_co
                 if (c < 0 || c >= COVER) continue;
                 float value = is_there ? widen(pack.lane[k]) : -0.0f;
                 if (MAGNITUDE) value = fabsf(value);
-                top = fmaxf(top, fabsf(value));
-                least = min(least, 2 * __float_as_uint(value) - 1);
-                column[c] += value;
+                sizes.add(value);
+                add(column[c], value);
             }
         }
     }
-    bool is_exact = HALF || __float_as_uint(top) <= (least >> 1) + ((28u - 6) << 23);
+    bool are_fit = sizes.are_fit();
     Pack<Output, STRIP> results;
     u32 undecided = 0;
 #pragma unroll
     for (int k = 0; k < STRIP; ++k) {
-        double sum = column[k * STRIDE];
+        Column sum = column[k * STRIDE];
         u32 columns = 0;
 #pragma unroll
         for (int i = 0; i < WINDOW2; ++i) {
             Position x = begin + k * STRIDE + i * DILATION;
             columns += x >= 0 && x < (Position)pooling.dimension[2].size;
-            if (i) sum += column[k * STRIDE + i * DILATION];
+            if (i) add(sum, column[k * STRIDE + i * DILATION]);
         }
         u32 elements = rows * columns, divisor = !MEAN ? 1 : pooling.divisor ? pooling.divisor : elements;
-        if (MEAN && elements < divisor) sum += 0.0;  // padding
-        if (!MEAN && elements == 0) sum = 0;
-        double share = divisor == WINDOW0 * WINDOW1 * WINDOW2 ? 1.0 / (WINDOW0 * WINDOW1 * WINDOW2) : 1.0 / divisor;
-        if ((divisor & (divisor - 1)) == 0)  // the product with a power of two is exact
-            results.lane[k] = Format<Output>::make(Format<Output>::nearest(sum * share));
-        else if (!certainly(sum * share, 4, 4 * UNIT, results.lane[k]))
-            results.lane[k] = divided(sum, divisor);
-        undecided |= (u32)!is_exact << k;
+        if (MEAN ? elements < divisor : elements == 0) add(sum, 0.0f);  // padding
+        results.lane[k] = mean_of(sum, divisor);
+        undecided |= (u32)!(are_fit & is_settled(sum)) << k;
     }
     *reinterpret_cast<Pack<Output, STRIP> *>(pooling.target + at.of[TARGET_AT]) = results;
     for (; undecided; undecided &= undecided - 1) alone(pooling, number + __ffs(undecided) - 1);
 }
 #elif WINDOW0
+#if FLOATS && SQUARED
+// The root of a sum of squares, which are off by 2^-37 in all.
+template <int COUNT> static __device__ __forceinline__ bool is_norm_settled(const float (&values)[COUNT], Output &result) {
+    const u32 LEAST_ROOT = 0x29000000;  // bits of 2^-45
+    FloatSum sum;
+    float greatest = 0;
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k) {
+        sum.add_square(values[k]);
+        greatest = fmaxf(greatest, fabsf(values[k]));
+    }
+    narrow(result, 0.0f);
+    return (greatest == 0 && sum.high == 0) || narrowly(root(ordered_sum(sum.high, sum.low)), 0x1.1p-38f, LEAST_ROOT, false, result);
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(THREADS) sum_small_windows(const __grid_constant__ Pooling pooling) {
     const int SIZE[SPATIAL] = {WINDOW0, WINDOW1, WINDOW2};
     u32 number = blockIdx.x * THREADS + threadIdx.x;
@@ -211,10 +272,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) sum_small_windows(const __
         bool is_there = inside[0][z] && inside[1][y] && inside[2][x];
         values[n] = is_there ? widen(source[offset[0][z] + offset[1][y] + offset[2][x]]) : -0.0f;
     }
+#if FLOATS && SQUARED
+    if (!is_norm_settled(values, pooling.target[at.of[TARGET_AT]])) alone(pooling, number);
+#else
     Collector terms;
     terms.clear();
     terms.add(values, 0, 0);
     store(pooling, number, at.of[TARGET_AT], terms.total(), count[0] * count[1] * count[2]);
+#endif
 }
 #else
 extern "C" __global__ void __launch_bounds__(THREADS) sum_windows(const __grid_constant__ Pooling pooling) {

@@ -7,7 +7,7 @@ struct Sampled {
 };
 
 // Two adjacent elements, or one with all the weight.
-struct Pair {
+struct Around {
     u32 offset, step;  // of the first, and from it to the second, or 0 if there is none
     float weight;      // of the second
 };
@@ -21,7 +21,7 @@ static __device__ __forceinline__ float coordinate(const Sampled &axis, u32 outp
 static __device__ __forceinline__ u32 integer(float x) { return x < 0x1p32f ? (u32)x : ~0u; }
 
 // Coordinates outside are clamped to the edges, and NaN to the first element.
-static __device__ __forceinline__ Pair neighbors(float at, u32 size, u32 step) {
+static __device__ __forceinline__ Around neighbors(float at, u32 size, u32 step) {
     float inside = at > 0 ? at : 0, first = floorf(inside), weight = inside - first;
     u32 index = integer(first);
     if (index >= size - 1) return {(size - 1) * step, 0, 0};
@@ -31,7 +31,7 @@ static __device__ __forceinline__ Pair neighbors(float at, u32 size, u32 step) {
 static __device__ __forceinline__ u32 clamped(float at, u32 size) { return min(integer(fmaxf(at, 0)), size - 1); }
 
 // The elements from which an output is interpolated: see `ResampledAxis.pair`.
-static __device__ __forceinline__ Pair pair_of(const Sampled &axis, u32 output, u32 step) {
+static __device__ __forceinline__ Around around(const Sampled &axis, u32 output, u32 step) {
     float at = coordinate(axis, output);
     if (axis.is_usual) return neighbors(at, axis.size, step);
     float moved = __fdiv_rn(__fsub_rn((float)output, axis.output_offset), axis.scale);

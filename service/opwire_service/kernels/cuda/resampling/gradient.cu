@@ -29,7 +29,7 @@ static __device__ __forceinline__ Read read_by(const Sampled &axis, u32 output) 
         u32 index = nearest_index<ROUNDING>(at, axis.size);
         return {index, index, 0};
     }
-    Pair pair = neighbors(at, axis.size, 1);
+    Around pair = neighbors(at, axis.size, 1);
     return {pair.offset, pair.offset + pair.step, pair.weight};
 }
 

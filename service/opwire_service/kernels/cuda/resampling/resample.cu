@@ -1,11 +1,9 @@
 // Resampling along RESAMPLED dimensions, LANES outputs at a time, contiguous in memory. INNER is the resampled
 // dimension along which they are contiguous, or -1. Interpolation is linear if LINEAR, else nearest by ROUNDING;
-// TRIANGLES has a bit for each dimension with a triangle filter.
+// TRIANGLES has a bit for each dimension with a triangle filter. With PAIRS, floats interpolate if that settles a result.
 
 const u32 THREADS = 256;
 const int SOURCE_AT = 0, TARGET_AT = 1, PLACE_AT = 2;
-
-typedef ELEMENT Element;
 
 struct Task {
     const Element *source;
@@ -49,7 +47,7 @@ static __device__ __forceinline__ double heights(double center, double scale, do
 static __device__ Taps taps_of(const Sampled &axis, bool is_triangle, u32 output) {
     double at = coordinate(axis, output), last = axis.size - 1.0;
     if (!is_triangle || !isfinite(at)) {
-        Pair pair = pair_of(axis, output, 1);
+        Around pair = around(axis, output, 1);
         return {pair.offset, pair.offset + pair.step, pair.weight, 0, 0, 0};
     }
     double half = 1 / (double)axis.scale;
@@ -117,20 +115,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) resample_triangles(const _
 }
 #else
 #if LINEAR
-// Puts the dimension along which outputs are contiguous last.
-static __device__ constexpr int in_order(int i) {
-    return INNER < 0 ? i : i == RESAMPLED - 1 ? INNER : i == INNER ? RESAMPLED - 1 : i;
-}
-
 // Interpolates along the dimensions from DIMENSION on, also the magnitudes; elements without weight are ignored.
 template <int DIMENSION>
-static __device__ __forceinline__ double between(const Element *source, const Pair (&pairs)[RESAMPLED], float &mass) {
+static __device__ __forceinline__ double between(const Element *source, const Around (&pairs)[RESAMPLED], float &mass) {
     if constexpr (DIMENSION == RESAMPLED) {
         auto x = widen(*source);
         mass = fabsf((float)x);
         return x;
     } else {
-        const Pair &pair = pairs[in_order(DIMENSION)];
+        const Around &pair = pairs[in_order(DIMENSION)];
         float more;
         source += pair.offset;
         double low = between<DIMENSION + 1>(source, pairs, mass);
@@ -143,7 +136,7 @@ static __device__ __forceinline__ double between(const Element *source, const Pa
 }
 
 // Whether the weights have few enough bits that nothing is rounded.
-static __device__ __forceinline__ bool is_exact(const Pair (&pairs)[RESAMPLED]) {
+static __device__ __forceinline__ bool is_exact(const Around (&pairs)[RESAMPLED]) {
     const float FEW = (float)(1ull << 40 / RESAMPLED);
     bool are_few = true;
 #pragma unroll
@@ -152,14 +145,14 @@ static __device__ __forceinline__ bool is_exact(const Pair (&pairs)[RESAMPLED]) 
     return are_few;
 }
 
-static __device__ __forceinline__ bool interpolate(const Element *source, const Pair (&pairs)[RESAMPLED], Element &result) {
+static __device__ __forceinline__ bool interpolate(const Element *source, const Around (&pairs)[RESAMPLED], Element &result) {
     float mass;
     double value = between<0>(source, pairs, mass);
     return settled(value, mass, result) || (sizeof(Element) == 1 && is_exact(pairs));
 }
 
 static __device__ __noinline__ bool interpolate_exactly(
-    const Element *source, const Pair (&pairs)[RESAMPLED], Element &result
+    const Element *source, const Around (&pairs)[RESAMPLED], Element &result
 ) {
     Exactly sum = {0, 0, true};
     for (int n = 0; n < 1 << RESAMPLED; ++n) {
@@ -188,21 +181,24 @@ extern "C" __global__ void __launch_bounds__(THREADS) resample(const __grid_cons
     go_to(task.nest, task.first + (u32)number, at);
     Pack<Element, LANES> results;
 #if LINEAR
-    Pair pairs[RESAMPLED];
+    Around pairs[RESAMPLED];
 #pragma unroll
     for (int i = 0; i < RESAMPLED; ++i)
         if (i != INNER) {
             const Sampled &axis = task.axis[i];
-            pairs[i] = pair_of(axis, at.of[PLACE_AT + i], axis.step);
+            pairs[i] = around(axis, at.of[PLACE_AT + i], axis.step);
         }
     u32 undecided = 0;
 #pragma unroll
     for (int k = 0; k < LANES; ++k) {
         if (INNER >= 0) {
             const Sampled &axis = task.axis[INNER];
-            pairs[INNER] = pair_of(axis, place(task, at, PLACE_AT + INNER, k), axis.step);
+            pairs[INNER] = around(axis, place(task, at, PLACE_AT + INNER, k), axis.step);
         }
         const Element *source = task.source + place(task, at, SOURCE_AT, k);
+#if PAIRS
+        if (interpolate_in_pairs(source, pairs, results.lane[k])) continue;
+#endif
         bool is_settled = interpolate(source, pairs, results.lane[k]);
         if (!is_settled) is_settled = interpolate_exactly(source, pairs, results.lane[k]);
         undecided |= (u32)!is_settled << k;

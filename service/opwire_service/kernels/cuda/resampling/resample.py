@@ -25,6 +25,7 @@ from ..job import (
     device_desc,
 )
 from ..nests import Nest, NestLoop, coordinates_at, in_packs, merged, offsets, size_of, strided, write_nest
+from ..pair_source import PAIRS
 from ..structures import structure
 
 THREADS = 256
@@ -69,6 +70,7 @@ class Resampling(SingleProgramJob):
         self._taps = prod(self._taps_of(self._axes[i]) for i in self._resampled)
         self._nest = self._made_nest()
         self._lanes = 1 if self._triangles else self._lanes_of(self._nest)
+        self._in_pairs = self._linear and not self._triangles and self._source.data_type.is_float and card.prefers_pairs
         self._program = self._made()
 
     def _taps_of(self, axis: ResampledAxis) -> int:
@@ -110,14 +112,17 @@ class Resampling(SingleProgramJob):
             ("LANES", self._lanes),
             ("LINEAR", int(self._linear)),
             ("TRIANGLES", self._triangles),
+            ("PAIRS", int(self._in_pairs)),
             ("ROUNDING", rounding_of(self._plan).name),
         )
         sources = (
             "scalars",
             "rounding",
             "nests",
+            *(PAIRS if self._in_pairs else ()),
             "resampling/coordinates",
             "resampling/weighted",
+            "resampling/in_pairs",
             "resampling/resample",
         )
         return Program(sources, macros)

@@ -6,13 +6,23 @@
 
 #define __device__
 #define __shared__ static
+#define __global__
+#define __noinline__ __attribute__((noinline))
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __align__(size) __attribute__((aligned(size)))
 #define __forceinline__ inline __attribute__((always_inline))
 
 typedef uint16_t u16;
 typedef int32_t i32;
 typedef uint32_t u32;
 typedef uint64_t u64;
+typedef int8_t i8;
+typedef uint8_t u8;
+typedef int16_t i16;
+typedef int64_t i64;
 typedef float f32;
+typedef double f64;
 struct f16 {
     u16 bits;
 };
@@ -52,19 +62,35 @@ static inline float approximate_inverse_root(float x) {
 static inline int __double2loint(double x) { return (int)same_bits<u64>(x); }
 static inline int __double2hiint(double x) { return (int)(same_bits<u64>(x) >> 32); }
 static inline float __double2float_rn(double x) { return (float)x; }
-static inline u64 bits_of(double x) { return same_bits<u64>(x); }
+static inline i64 __double_as_longlong(double x) { return same_bits<i64>(x); }
+static inline double __longlong_as_double(i64 x) { return same_bits<double>(x); }
+static inline bool is_finite(double x) { return isfinite(x); }
+static inline float __fdiv_rn(float a, float b) { return a / b; }
+static inline float __fsub_rn(float a, float b) { return a - b; }
+static inline int __ffs(u32 x) { return __builtin_ffs(x); }
+static inline u32 __umulhi(u32 a, u32 b) { return (u32)((u64)a * b >> 32); }
 static inline int __clz(u32 x) { return __builtin_clz(x); }
 static inline u32 min(u32 a, u32 b) { return a < b ? a : b; }
+static inline u32 max(u32 a, u32 b) { return a > b ? a : b; }
+static inline i32 min(i32 a, i32 b) { return a < b ? a : b; }
+static inline i32 max(i32 a, i32 b) { return a > b ? a : b; }
+template <class T> static inline T same_bits(double x) { return same_bits<T, double>(x); }
 
 template <class T> struct Format;
 template <> struct Format<f32> {
+    static const u32 infinity = 0x7f800000u, quiet_nan = 0x7fc00000u, sign = 0x80000000u;
+    static double value(u32 bits) { return bits == infinity ? 0x1p128 : (double)__uint_as_float(bits); }
     static u32 nearest(double x) { return __float_as_uint((float)x); }
     static f32 make(u32 bits) { return __uint_as_float(bits); }
 };
 template <> struct Format<f16> {
+    static const u32 infinity = 0x7c00u, quiet_nan = 0x7e00u, sign = 0x8000u;
+    static double value(u32 bits) { return bits == infinity ? 0x1p16 : widen(f16{(u16)bits}); }
     static u32 nearest(double x) { return same_bits<u16>((_Float16)x); }
     static f16 make(u32 bits) { return {(u16)bits}; }
 };
+static inline void narrow(f32 &to, float x) { to = x; }
+static inline void narrow(f16 &to, float x) { to.bits = (u16)half_bits(x); }
 template <class W> struct Bounds;
 template <> struct Bounds<float> {
     static float lowest() { return -INFINITY; }
@@ -74,7 +100,13 @@ template <class T, int COUNT> struct Pack {
     T lane[COUNT];
 };
 
-// A single thread.
-static const struct {
+// The threads of a launch take turns; they share nothing.
+struct Index {
     u32 x, y;
-} threadIdx = {0, 0}, blockDim = {1, 1};
+};
+static Index threadIdx, blockIdx, blockDim = {1, 1};
+static inline u32 atomicAdd(u32 *to, u32 more) {
+    u32 before = *to;
+    *to += more;
+    return before;
+}

@@ -39,6 +39,9 @@ LAUNCH_READS = 2**29
 """Maximum number of elements read per launch: some milliseconds."""
 
 
+_MOST_WEIGHT_BITS = 4
+"""Bits of weights that leave enough bits of a pair of floats for the elements."""
+
 _TENSORS = 2 + RANK
 
 _TASK = structure("Task", "nests", "resampling/coordinates", "resampling/resample", TENSORS=_TENSORS)
@@ -52,6 +55,15 @@ def is_plain(axis: ResampledAxis) -> bool:
         return False
     places = np.arange(axis.outputs)
     return bool((axis.coordinates(places) == places).all())
+
+
+def weight_bits(axis: ResampledAxis) -> int | None:
+    """Returns how many bits the weights along a dimension have after the point; None if they have or may have many."""
+    if axis.outputs > LONGEST_LOOKED_AT or not axis.is_usual:
+        return None
+    inside = np.maximum(axis.coordinates(np.arange(axis.outputs)), 0).astype(np.float64)
+    weights = np.where(inside < axis.size - 1, inside % 1, 0)
+    return next((bits for bits in range(_MOST_WEIGHT_BITS + 1) if not (weights * 2.0**bits % 1).any()), None)
 
 
 class Resampling(SingleProgramJob):
@@ -72,6 +84,12 @@ class Resampling(SingleProgramJob):
         self._lanes = 1 if self._triangles else self._lanes_of(self._nest)
         self._in_pairs = self._linear and not self._triangles and self._source.data_type.is_float and card.prefers_pairs
         self._program = self._made()
+
+    def _weight_bits(self) -> int:
+        """Returns the bits after the point of the product of all weights, or -1 if they have or may have many."""
+        bits = [weight_bits(self._axes[i]) for i in self._resampled]
+        known = [each for each in bits if each is not None]
+        return sum(known) if len(known) == len(bits) else -1
 
     def _taps_of(self, axis: ResampledAxis) -> int:
         if not self._linear:
@@ -113,6 +131,7 @@ class Resampling(SingleProgramJob):
             ("LINEAR", int(self._linear)),
             ("TRIANGLES", self._triangles),
             ("PAIRS", int(self._in_pairs)),
+            ("WEIGHT_BITS", self._weight_bits() if self._in_pairs else -1),
             ("ROUNDING", rounding_of(self._plan).name),
         )
         sources = (

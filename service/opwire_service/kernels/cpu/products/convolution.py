@@ -33,7 +33,7 @@ from .product_tiles import bound_tiles
 from .tile_geometry import operand
 from .window import SPATIAL
 
-FEW, FEW_UNFOLDED = 8, 16
+FEW, FEW_UNFOLDED = 8, 64
 """Maximum numbers of filters in a group whose lines are summed without matrix products; the second one is for filters
 of several taps, for which a matrix would have to be unfolded."""
 

@@ -46,9 +46,15 @@ MOST_DEPTH = MOST_COPIED // WIDTH
 MOST_LENGTH = 256
 """Maximum number of positions of a line in a block."""
 
-_WEIGHTS, _LIMBS, _COPIES = MOST_DEPTH, 2 * MOST_DEPTH, 2 * MOST_DEPTH + LIMBS
+_ADDEND, _MARGIN, _WEIGHTS = 0, 1, 2
+_FILTER = _WEIGHTS + MOST_DEPTH
+"""Numbers about a filter: what is added to its sums, the bound of their errors in the whole block, and its weights."""
+
+_FILTERS = MOST_DEPTH
+_LIMBS = _FILTERS + 2 * _FILTER
+_COPIES = _LIMBS + LIMBS
 MEMORY = _COPIES + MOST_COPIED + WIDTH
-"""Scratch space of a thread, in float64: offsets of the taps, weights, limbs, and copies of input lines."""
+"""Scratch space of a thread, in float64: offsets of the taps, two filters, limbs, and copies of input lines."""
 
 
 class Block(Record):
@@ -175,14 +181,16 @@ def _greatest(numbers: int, count: int) -> float:
 
 
 @inner
-def _load_weights(zero: float, source: int, weights: int, depth: int) -> float:
-    """Copies the weights of a filter; returns the sum of their magnitudes."""
-    total = 0.0
-    for k in range(depth):
+def _load_filter(zero: float, geometry: DirectGeometry, group: int, row: int, greatest: float, target: int) -> None:
+    """Stores the numbers about a filter."""
+    left, addend, total = geometry.left, addend_at(zero, geometry, group, row, 0), 0.0
+    source = advance(left.address, group * left.matrix + row * left.row, zero)
+    for k in range(geometry.depth):
         weight = number_of(read(source, k, zero))
-        store(weights, k, weight)
+        store(target, _WEIGHTS + k, weight)
         total += abs(weight)
-    return total
+    store(target, _ADDEND, addend)
+    store(target, _MARGIN, total * greatest * geometry.error + abs(addend) * SLACK)
 
 
 @inner
@@ -190,18 +198,18 @@ def _settle(
     zero: float,
     geometry: DirectGeometry,
     memory: int,
+    about: int,
     begin: int,
     total: Vector,
-    addend: float,
     target: int,
     lanes: int,
 ) -> None:
     """Rounds those sums of a vector that the bound of the block leaves undecided."""
-    depth, weights, copies = geometry.depth, memory + 8 * _WEIGHTS, memory + 8 * (_COPIES + begin)
+    depth, copies, addend = geometry.depth, memory + 8 * (_COPIES + begin), load(about, _ADDEND, 0.0)
     magnitude, step = spread(0.0), geometry.steps[2]
     for k in range(depth):
         found = absolutes(load_vector(copies, load(memory, k, 0), 0.0))
-        magnitude = fused_vectors(found, abs(load(weights, k, 0.0)), magnitude)
+        magnitude = fused_vectors(found, abs(load(about, _WEIGHTS + k, 0.0)), magnitude)
     slack = abs(addend) * SLACK
     high, undecided = rounded(zero, total, magnitude * geometry.error + slack)
     while lanes:
@@ -210,21 +218,21 @@ def _settle(
         value, bits = number(total, i), int64(number(high, i))
         if undecided >> i & 1:
             if value - value == 0.0:
-                value = _exact(memory, copies + 8 * i, depth, addend)
+                value = _exact(memory, about, copies + 8 * i, depth)
             bits = narrow(value, zero)
         put(target, i * step, bits, zero)
 
 
 @inner
-def _exact(memory: int, copies: int, depth: int, addend: float) -> float:
+def _exact(memory: int, about: int, copies: int, depth: int) -> float:
     """Returns the exact sum of an element, rounded to odd."""
     limbs = memory + 8 * _LIMBS
     clear_limbs(limbs)
     for k in range(depth):
-        product = load(copies, load(memory, k, 0), 0.0) * load(memory + 8 * _WEIGHTS, k, 0.0)
+        product = load(copies, load(memory, k, 0), 0.0) * load(about, _WEIGHTS + k, 0.0)
         if product - product == 0.0:
             add_value(limbs, product)
-    high, low = scaled_sum(limbs, 1, 0, addend)
+    high, low = scaled_sum(limbs, 1, 0, load(about, _ADDEND, 0.0))
     return to_odd(high, low)
 
 
@@ -233,66 +241,99 @@ def _finish(
     zero: float,
     geometry: DirectGeometry,
     memory: int,
-    begin: int,
+    about: int,
     total: Vector,
-    addend: float,
-    margin: float,
     target: int,
-    count: int,
-    room: int,
+    place: tuple[int, int, int],
+    sizes: tuple[int, int],
 ) -> None:
-    """Rounds up to sixteen sums; may write to as many more outputs as there is room for, which follow."""
-    step = geometry.steps[2]
-    total = total + addend
-    high, undecided = rounded(zero, total, spread(margin))
+    """Rounds up to sixteen sums; may write to as many more outputs as there is room for, which follow.
+
+    Args:
+        zero: its type is that of an element.
+        geometry: the convolution.
+        memory: the scratch space.
+        about: address of the numbers about the filter.
+        total: the sums.
+        target: address of the filter's outputs in the block.
+        place: line and position of the first sum, and where its first tap begins in the copies.
+        sizes: lines in the block, and positions in a line.
+    """
+    line, j, begin = place
+    lines, length = sizes
+    down, step, count = geometry.steps[1], geometry.steps[2], min(WIDTH, length - j)
+    room = (lines - line) * length - j if down == length else length - j
+    there = advance(target, line * down + j * step, zero)
+    total = total + load(about, _ADDEND, 0.0)
+    high, undecided = rounded(zero, total, spread(load(about, _MARGIN, 0.0)))
     if step == 1 and room >= WIDTH:
-        put_vector(target, 0, high, zero)
+        put_vector(there, 0, high, zero)
     else:
         for i in range(count):
-            put(target, i * step, int64(number(high, i)), zero)
+            put(there, i * step, int64(number(high, i)), zero)
     undecided &= (1 << count) - 1
     if undecided:
-        _settle(zero, geometry, memory, begin, total, addend, target, undecided)
+        _settle(zero, geometry, memory, about, begin, total, there, undecided)
+
+
+@inlined
+def _sums_of_one(memory: int, about: int, depth: int, begin: int, next_begin: int) -> tuple[Vector, Vector]:
+    """Returns two vectors of sums of a filter."""
+    a, b, copies = spread(0.0), spread(0.0), memory + 8 * _COPIES
+    for tap in range(depth):
+        here, weight = copies + 8 * load(memory, tap, 0), load(about, _WEIGHTS + tap, 0.0)
+        a = fused_vectors(load_vector(here, begin, 0.0), weight, a)
+        b = fused_vectors(load_vector(here, next_begin, 0.0), weight, b)
+    return a, b
+
+
+@inlined
+def _sums_of_two(
+    memory: int, about: int, depth: int, begin: int, next_begin: int
+) -> tuple[Vector, Vector, Vector, Vector]:
+    """Returns two vectors of sums of each of two filters, for which what is read from the copies is read only once."""
+    a, b, c, d, copies = spread(0.0), spread(0.0), spread(0.0), spread(0.0), memory + 8 * _COPIES
+    for tap in range(depth):
+        here, weight = copies + 8 * load(memory, tap, 0), load(about, _WEIGHTS + tap, 0.0)
+        other, one, two = (
+            load(about, _FILTER + _WEIGHTS + tap, 0.0),
+            load_vector(here, begin, 0.0),
+            load_vector(here, next_begin, 0.0),
+        )
+        a, b = fused_vectors(one, weight, a), fused_vectors(two, weight, b)
+        c, d = fused_vectors(one, other, c), fused_vectors(two, other, d)
+    return a, b, c, d
 
 
 @inner
-def _filter(
-    zero: float,
-    geometry: DirectGeometry,
-    group: int,
-    row: int,
-    place: tuple[int, int, int, int],
-    memory: int,
-    greatest: float,
+def _filters(
+    zero: float, geometry: DirectGeometry, group: int, row: int, place: tuple[int, int, int, int], memory: int
 ) -> None:
-    """Computes a block of a filter."""
+    """Computes a block of a filter, and of the next one if there is one."""
     image, first, middle, start = place
-    depth, step, addend = geometry.depth, geometry.steps[2], addend_at(zero, geometry, group, row, 0)
-    left, output, block = geometry.left, geometry.target, geometry.block
-    source = advance(left.address, group * left.matrix + row * left.row, zero)
-    weights, copies = memory + 8 * _WEIGHTS, memory + 8 * _COPIES
-    margin = _load_weights(zero, source, weights, depth) * greatest * geometry.error + abs(addend) * SLACK
+    depth, output, block, about = geometry.depth, geometry.target, geometry.block, memory + 8 * _FILTERS
+    about_next, has_next = about + 8 * _FILTER, row + 1 < geometry.rows
     lines = min(block.lines, geometry.axes[1].places - middle)
     length = min(block.length, geometry.axes[2].places - start)
-    down, between = geometry.steps[1], block.line_step * block.parts * block.pitch
+    between, sizes = block.line_step * block.parts * block.pitch, (lines, length)
     offset = group * output.matrix + row * output.row + image * geometry.image_step
-    offset += first * geometry.steps[0] + middle * down + start * step
+    offset += first * geometry.steps[0] + middle * geometry.steps[1] + start * geometry.steps[2]
     target, line, j = advance(output.address, offset, zero), 0, 0
+    next_target = advance(target, output.row, zero)
     while line < lines:
         other, k = (line, j + WIDTH) if j + WIDTH < length else (line + 1, 0)
         begin, next_begin = line * between + j, min(other, lines - 1) * between + k
-        a, b = spread(0.0), spread(0.0)
-        for tap in range(depth):
-            here, weight = copies + 8 * load(memory, tap, 0), load(weights, tap, 0.0)
-            a = fused_vectors(load_vector(here, begin, 0.0), weight, a)
-            b = fused_vectors(load_vector(here, next_begin, 0.0), weight, b)
-        room = (lines - line) * length - j if down == length else length - j
-        there = advance(target, line * down + j * step, zero)
-        _finish(zero, geometry, memory, begin, a, addend, margin, there, min(WIDTH, length - j), room)
+        here, there = (line, j, begin), (other, k, next_begin)
+        if has_next:
+            a, b, c, d = _sums_of_two(memory, about, depth, begin, next_begin)
+            _finish(zero, geometry, memory, about_next, c, next_target, here, sizes)
+            if other < lines:
+                _finish(zero, geometry, memory, about_next, d, next_target, there, sizes)
+        else:
+            a, b = _sums_of_one(memory, about, depth, begin, next_begin)
+        _finish(zero, geometry, memory, about, a, target, here, sizes)
         if other < lines:
-            room = (lines - other) * length - k if down == length else length - k
-            there = advance(target, other * down + k * step, zero)
-            _finish(zero, geometry, memory, next_begin, b, addend, margin, there, min(WIDTH, length - k), room)
+            _finish(zero, geometry, memory, about, b, target, there, sizes)
         line, j = (other, k + WIDTH) if k + WIDTH < length else (other + 1, 0)
 
 
@@ -311,9 +352,10 @@ def convolve(
         group, image = split(rest, geometry.images)
         here = advance(geometry.right, group * geometry.group + image * geometry.image, zero)
         greatest = _copy_lines(zero, geometry, here, (first, middle * lines, part * length), memory + 8 * _COPIES)
-        for row in range(geometry.rows):
-            place = image, first, middle * lines, part * length
-            _filter(zero, geometry, group, row, place, memory, greatest)
+        for row in range(0, geometry.rows, 2):
+            for i in range(min(2, geometry.rows - row)):
+                _load_filter(zero, geometry, group, row + i, greatest, memory + 8 * (_FILTERS + i * _FILTER))
+            _filters(zero, geometry, group, row, (image, first, middle * lines, part * length), memory)
     numbers[0] = 0.0  # keeps the buffer alive until here
 
 

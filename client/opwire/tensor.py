@@ -41,6 +41,7 @@ class DataType(Enum):
         dtype: the numpy type of one element, little-endian.
         is_float: whether it is a binary floating-point type.
         is_signed: whether it has negative numbers.
+        is_packed: whether two elements share a byte of a buffer; in an array, each still takes a whole ``dtype``.
     """
 
     __hash__ = object.__hash__  # Enum's is slower: it is implemented in Python
@@ -66,11 +67,7 @@ class DataType(Enum):
         self.dtype: np.dtype[Any] = np.dtype(storage)
         self.is_float = self._name_.startswith("FLOAT")
         self.is_signed = not self._name_.startswith("UINT")
-
-    @property
-    def is_packed(self) -> bool:
-        """Whether two elements share a byte of a buffer. In an array, each element still takes a whole ``dtype``."""
-        return self.bits < 8
+        self.is_packed = bits < 8
 
     @property
     def limits(self) -> tuple[int, int]:

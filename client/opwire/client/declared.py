@@ -52,12 +52,14 @@ class _Arguments(NamedTuple):
         defaults: all of them but the options, in their order, with their defaults.
         inputs: the input tensors, which may be given by position.
         members: the members of the struct that the other arguments stand for.
+        required: the arguments without a default.
     """
 
     method: str
     defaults: Mapping[str, Any]
     inputs: Sequence[str]
     members: Mapping[str, str]
+    required: Sequence[str]
 
     @classmethod
     def of(cls, name: str) -> _Arguments:
@@ -66,7 +68,8 @@ class _Arguments(NamedTuple):
         inputs, *others = Described.of(name)
         members = {argument_name(row["name"]): row["name"] for rows in others for row in rows}
         defaults = {each.name: each.default for each in own}
-        return cls(name.lower(), defaults, [argument_name(row["name"]) for row in inputs], members)
+        required = [each.name for each in own if each.default is Parameter.empty]
+        return cls(name.lower(), defaults, [argument_name(row["name"]) for row in inputs], members, required)
 
     def bind(self, given: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any], CallOptions]:
         """Returns the inputs in order, the other members by name, and the options.
@@ -79,9 +82,9 @@ class _Arguments(NamedTuple):
         values.update(self._by_position(given, keywords))
         for name, value in keywords.items():
             (values if name in values else options)[name] = value
-        if wrong := options.keys() - CallOptions.__annotations__.keys():
+        if options and (wrong := options.keys() - CallOptions.__annotations__.keys()):
             raise TypeError(unknown_argument(self.method, min(wrong), list(self.defaults)))
-        if missing := [name for name, value in values.items() if value is Parameter.empty]:
+        if missing := [name for name in self.required if values[name] is Parameter.empty]:
             raise TypeError(f"{self.method}() misses {', '.join(missing)}. {what_it_takes(list(self.defaults))}")
         others = {member: values[name] for name, member in self.members.items()}
         return [values[name] for name in self.inputs], others, CallOptions(**options)  # type: ignore[typeddict-item]  # checked

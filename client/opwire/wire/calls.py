@@ -156,7 +156,7 @@ def _write_tensor(array: Array, layout: BufferTensorDesc | None, encoding: Encod
 def _contiguous(array: Array) -> memoryview:
     is_little = array.dtype.isnative and sys.byteorder == "little"
     contiguous = np.ascontiguousarray(array, None if is_little else array.dtype.newbyteorder("<"))
-    return contiguous.reshape(-1).view(np.uint8).data
+    return np.ndarray(contiguous.nbytes, np.uint8, contiguous).data
 
 
 def _laid_out(array: Array, layout: BufferTensorDesc) -> memoryview:

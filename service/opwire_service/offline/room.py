@@ -46,9 +46,8 @@ class Room:
             detail = f"{size} bytes for the outputs and for computing them; this machine has {most}"
             raise LimitExceededError(ProblemCode.TENSOR_TOO_LARGE, detail, limit=most, size=size)
         with self._freed:
-            left = None if deadline is None else deadline - time.monotonic()
-            if not self._freed.wait_for(lambda: self._held + size <= most, left):
-                raise deadline_exceeded("queue")
+            if self._held + size > most:
+                self._wait(size, most, deadline)
             self._held += size
         try:
             yield
@@ -56,6 +55,11 @@ class Room:
             with self._freed:
                 self._held -= size
                 self._freed.notify_all()
+
+    def _wait(self, size: int, most: int, deadline: float | None) -> None:
+        left = None if deadline is None else deadline - time.monotonic()
+        if not self._freed.wait_for(lambda: self._held + size <= most, left):
+            raise deadline_exceeded("queue")
 
 
 def machine_bytes() -> int | None:

@@ -13,7 +13,7 @@ from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import Array, DataType
 
 from ...execution import Stop
-from . import careful, float64
+from . import bounded, float64
 from .bounds import UNIT, error_bound
 from .long import scaled_floats, scaled_integers
 
@@ -111,8 +111,8 @@ class Certified:
             self._long(taken, target, places, stop)
             return
         wide = {name: array.astype(np.float64) for name, array in taken.items()}
-        target[places], is_open = careful.settle(self.expression, wide, self._rounded)
-        self._exactly(taken, target, places, np.flatnonzero(is_open), stop)
+        target[places], is_undecided = bounded.settle(self.expression, wide, self._rounded)
+        self._exactly(taken, target, places, np.flatnonzero(is_undecided), stop)
 
     def _long(self, taken: Mapping[str, Array], target: Array, places: Any, stop: Stop) -> None:
         """Computes ScaleBias, the only 64-bit formula that is not evaluated in the tensors' own type."""
@@ -121,12 +121,12 @@ class Certified:
                 x = taken[name]
             case _:
                 raise TypeError(self.expression)
-        is_open = np.ones(x.size, bool)
+        is_undecided = np.ones(x.size, bool)
         if self.output.is_float:
-            target[places], is_open = scaled_floats(x, scale, bias)
+            target[places], is_undecided = scaled_floats(x, scale, bias)
         elif (found := scaled_integers(x, scale, bias, self.output, stop)) is not None:
-            target[places], is_open = found, ~is_open
-        self._exactly(taken, target, places, np.flatnonzero(is_open), stop)
+            target[places], is_undecided = found, ~is_undecided
+        self._exactly(taken, target, places, np.flatnonzero(is_undecided), stop)
 
     def _rounded(self, values: Array) -> Array:
         output = self.output

@@ -14,7 +14,7 @@ from opwire.tensor import Array, DataType
 
 from ...execution import Stop, Stopped
 from .. import exact
-from . import careful, real
+from . import bounded, real
 from .integers import Integers, scaled, truncated
 from .interval import Interval, Mpf, TooWide
 from .resolve import SCALED
@@ -89,14 +89,14 @@ class ExactFormula:
     def _settled_in_float64(self, found: Array, elements: Mapping[str, Array]) -> Array:
         """Fills in the elements that float64 decides, such as infinities, and returns their mask."""
         is_real = all(each.is_float and each.bits < 64 for each in (self.output, *self.inputs.values()))
-        if not (is_real and careful.covers(self.expression)):
+        if not (is_real and bounded.covers(self.expression)):
             return np.zeros(found.size, bool)
         with np.errstate(all="ignore"):
             wide = {name: array.astype(np.float64) for name, array in elements.items()}
-            found[...], is_open = careful.settle(self.expression, wide, lambda value: value.astype(found.dtype))
+            found[...], is_undecided = bounded.settle(self.expression, wide, lambda value: value.astype(found.dtype))
         # A NaN that is only moved keeps its bits.
         has_nan = reduce(np.logical_or, map(np.isnan, wide.values()))
-        is_known: Array = ~is_open & ~has_nan
+        is_known: Array = ~is_undecided & ~has_nan
         return is_known
 
     def _settled(self, expression: Expression, elements: Mapping[str, Element]) -> Element:

@@ -27,9 +27,9 @@ def scaled_floats(x: Array, scale: float, bias: float) -> tuple[Array, Array]:
     total, lower = two_sum(product, bias)
     lower += rest
     low, high = total + lower * (1 - _NEAR), total + lower * (1 + _NEAR)
-    is_open = (low != high) | ((np.abs(product) < 1e-250) & (x != 0))
+    is_undecided = (low != high) | ((np.abs(product) < 1e-250) & (x != 0))
     is_special = ~np.isfinite(x) if isfinite(scale) and isfinite(bias) else np.ones(x.shape, bool)
-    return np.where((lower == 0) | is_special, total, low), is_open & ~is_special
+    return np.where((lower == 0) | is_special, total, low), is_undecided & ~is_special
 
 
 def scaled_integers(x: Array, scale: float, bias: float, data_type: DataType, stop: Stop) -> Array | None:

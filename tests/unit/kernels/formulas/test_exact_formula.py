@@ -12,7 +12,7 @@ from opwire.errors import ContractViolation
 from opwire.formulas import Constant, InputElement, Operation
 from opwire.operators import OPERATORS
 from opwire.tensor import Array
-from opwire_service.kernels.formulas import careful
+from opwire_service.kernels.formulas import bounded
 from opwire_service.kernels.formulas.exact_formula import ExactFormula
 from opwire_service.kernels.formulas.formula import formula_of
 from tests.support.elements import FORMULAS, plan_of
@@ -55,7 +55,7 @@ def test_sums_next_to_a_tie_need_no_exact_arithmetic(shift, outer):
     if outer is not None:
         expression = Operation(outer, (expression, Constant(-9.0)) if outer == "maximum" else (expression,))
     ties = {"X": below.astype(np.float64) + 2.0**-24}
-    found, is_open = careful.settle(expression, ties, lambda values: values.astype(np.float32))
+    found, is_undecided = bounded.settle(expression, ties, lambda values: values.astype(np.float32))
     right = np.nextafter(below, np.float32(9)) if shift > 0 else below
-    assert not is_open.any()
+    assert not is_undecided.any()
     assert np.array_equal(found, -right if outer == "negate" else right)

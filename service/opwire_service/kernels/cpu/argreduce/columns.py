@@ -30,7 +30,7 @@ from .rows import put_winner
 _ASIDE = 40
 """Padding, in int64, between parts of the scratch buffer that would otherwise compete for the same cache sets."""
 
-FEW, MANY = 8, 256
+LEAST_IN_REGISTER, MOST_IN_REGISTER = 8, 256
 """Minimum and maximum number of rows for which a column's best rank stays in a register."""
 
 GROUP_BYTES = 1 << 14
@@ -129,7 +129,7 @@ def _number(zero: int, column: int, geometry: Search, tile: Tile) -> int:
 @kernel
 def columns(zero: int, source: int, target: int, states: int, geometry: Search, begin: int, end: int) -> None:
     """Column kernel: a unit is a segment of a tile; for what segments leave, see ``rows.rows``."""
-    group = min(MANY, max(FEW, GROUP_BYTES // max(abs(geometry.step) * size_of(zero), 1)))
+    group = min(MOST_IN_REGISTER, max(LEAST_IN_REGISTER, GROUP_BYTES // max(abs(geometry.step) * size_of(zero), 1)))
     invert, step, apart = geometry.invert, geometry.column_step, geometry.column_target
     rank_zero = lowest_rank(zero)
     label_zero = integer_zero(rank_zero)

@@ -15,7 +15,7 @@ from opwire.tensor import Array
 from ....execution import Bound, Stop, Stopped
 from ..run.pool import Find, Pool
 from .forms import Form
-from .kernel import BITS, COLUMN, COUNT, RECORD, RECORDS, ROOM, ROW, WHOSE, is_ready, kernel_of
+from .kernel import ARGUMENTS, BITS, COLUMN, COUNT, RECORD, RECORDS, ROOM, ROW, is_ready, kernel_of
 from .machine_code import MachineCode
 from .planes import Planes
 from .recipe import CERTIFIED_WIDTH
@@ -55,7 +55,7 @@ LISTED_AT_ONCE = 1 << 10
 PART_BYTES = 3 << 7
 """Memory that NumPy needs per element, in bytes."""
 
-_BESIDE = ThreadPoolExecutor(1, "opwire-formulas")
+_BACKGROUND = ThreadPoolExecutor(1, "opwire-formulas")
 """Compiles kernels in the background."""
 
 Places = tuple[Any, ...]
@@ -98,7 +98,7 @@ class CompiledFormula:
             return True
         self._asked += 1
         if self._asked == OFTEN:
-            _BESIDE.submit(kernel_of, self.recipe)
+            _BACKGROUND.submit(kernel_of, self.recipe)
         return False
 
     def bind_if_it_serves(
@@ -230,7 +230,7 @@ class _Certified:
         """Settles the elements in the list, except those of tiles that are recomputed."""
         count = min(self._found[COUNT], self._found[ROOM])
         records = self._found[RECORDS:][: RECORD * count].reshape(-1, RECORD)
-        units = (records[:, WHOSE] - self._table.ctypes.data) // self._table.strides[0]
+        units = (records[:, ARGUMENTS] - self._table.ctypes.data) // self._table.strides[0]
         if recomputed.size:
             is_listed = ~np.isin(units, recomputed)
             records, units = records[is_listed], units[is_listed]

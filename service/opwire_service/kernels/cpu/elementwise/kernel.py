@@ -33,7 +33,7 @@ ROWS, COLUMNS, TARGET, TARGET_STEP, NUMBERS, UNDECIDED, SOURCES = range(7)
 COUNT, ROOM, RECORDS = range(3)
 """Slots of the list of undecided elements, in int64: number of records wanted, capacity in records, first record."""
 
-WHOSE, ROW, COLUMN, BITS, RECORD = range(5)
+ARGUMENTS, ROW, COLUMN, BITS, RECORD = range(5)
 """Slots of a record: address of the kernel's arguments, position of a vector, and a bit for each undecided element.
 A kernel that finds the list full returns 1."""
 

@@ -16,7 +16,7 @@ from ..run.windows import Windows, first_tap, position, taps_end
 ALL_ONES = 0xFFFFFFFF
 """The low 32 bits of a code, which hold the inverted position."""
 
-_FEW = 8
+_LEAST_ABREAST = 8
 """With fewer windows than this, long windows are reduced one by one instead of side by side."""
 
 _NOT_A_NUMBER = -(1 << 31)
@@ -166,7 +166,7 @@ def along_line(lowest: int, line: int, geometry: MaxPooling, count: int, best: i
     """Reduces each window along the line to its greatest rank or code."""
     stride, window = geometry.across.stride, geometry.across.window
     dilation = geometry.across.dilation
-    if count < min(window, _FEW) and window > 3:
+    if count < min(window, _LEAST_ABREAST) and window > 3:
         for i in range(count):
             first = advance(line, i * stride, lowest)
             rank = lowest

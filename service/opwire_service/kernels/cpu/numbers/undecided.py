@@ -26,12 +26,12 @@ def undecided(values: Array, bound: float, dtype: np.dtype[Any]) -> Array:
     margin = int(bound * 2.0**53) + 2
     bits = flat.view(np.int64) - ((1 << (dropped - 1)) - margin)
     bits &= (1 << dropped) - 1
-    doubtful = bits <= 2 * margin
+    is_undecided = bits <= 2 * margin
     least = float(info.smallest_normal)
     if not (flat.min(initial=np.inf) >= least or flat.max(initial=-np.inf) <= -least):
         magnitudes = np.abs(flat)
         small = np.flatnonzero(magnitudes < least)
         steps = magnitudes[small] / float(info.smallest_subnormal)
-        doubtful[small] = np.abs(steps - np.floor(steps) - 0.5) <= steps * bound
-    found: Array = np.flatnonzero(doubtful)
+        is_undecided[small] = np.abs(steps - np.floor(steps) - 0.5) <= steps * bound
+    found: Array = np.flatnonzero(is_undecided)
     return found[np.isfinite(flat[found])] if found.size else found

@@ -1,6 +1,6 @@
 """The last step of float sums for vectors of outputs, without branches; see ``rounding``.
 
-It reports as open whatever is out of the ordinary: infinities, NaN, and results that the error bound does not decide.
+It reports whatever is out of the ordinary as undecided: infinities, NaN, and results too close for the error bound.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def _bounds(
     """Returns bounds of the results that allow for the roundings done here."""
     if function == LOG_SUM:
         result = logarithms(high)
-        # Outside the positive normal range the logarithm is wrong; a NaN in its place leaves the element open.
+        # Outside the positive normal range the logarithm is wrong; a NaN in its place leaves the element undecided.
         normal = (high > 1e-300) & (high < 1e300)
-        doubtful = absolutes(result) * log_tolerance(zero) * high < error
-        result = pick(normal, pick(doubtful, spread(math.nan), result), spread(math.nan))
+        is_undecided = absolutes(result) * log_tolerance(zero) * high < error
+        result = pick(normal, pick(is_undecided, spread(math.nan), result), spread(math.nan))
         return result, result
     margin = error * (1 + 2.0**-20) + absolutes(high) * (4 * UNIT)
     least, most = high + (low - margin), high + (low + margin)
@@ -48,14 +48,14 @@ def _bounds(
 
 @inner
 def round_all(
-    zero: float, sums: int, distance: int, width: int, count: int, function: int, results: int, opens: int
+    zero: float, sums: int, distance: int, width: int, count: int, function: int, results: int, undecided: int
 ) -> int:
     """Rounds sums whose high parts, low parts and error bounds are ``distance`` elements apart.
 
-    Stores each result's bits, and an integer that is nonzero if the result is open. Returns the number of vectors with
-    an open result.
+    Stores each result's bits, and an integer that is nonzero if the result is undecided. Returns the number of vectors
+    with an undecided result.
     """
-    divisor, infinity, any_open = float64(count), infinity_bits(zero), 0
+    divisor, infinity, any_undecided = float64(count), infinity_bits(zero), 0
     for i in range(0, width, WIDTH):
         high, low = load_vector(sums, i, 0.0), load_vector(sums, distance + i, 0.0)
         # Adding +0 would change a sum of negative zeros.
@@ -65,6 +65,6 @@ def round_all(
         special = (below & infinity) > infinity - 1
         differing = below ^ above
         store_vector(results, i, below)
-        store_vector(opens, i, pick(special, spread(int32(1)), differing))
-        any_open += any_of(special | (differing < 0) | (differing > 0))
-    return any_open
+        store_vector(undecided, i, pick(special, spread(int32(1)), differing))
+        any_undecided += any_of(special | (differing < 0) | (differing > 0))
+    return any_undecided

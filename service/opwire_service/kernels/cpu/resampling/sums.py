@@ -27,10 +27,10 @@ from ..run.geometry import advance
 from ..run.walk import split
 from .geometry import WeightedSums, reads_of, weight
 
-FEW = 2.0**-24
+INACCURATE = 2.0**-24
 """Relative size below which a sum of two correctly rounded products may be too inaccurate."""
 
-NEAR = 2.0**-20
+NEAR_MIDPOINT = 2.0**-20
 """Distance from the midpoint between two integers beyond which a sum is certainly on its correct side."""
 
 
@@ -93,13 +93,13 @@ def _pairs(firsts: int, near: int, far: int, begin: int, line: int, count: int, 
         x, next_x = load_neighbors(line, firsts, i, begin)
         first, second = _times_weights(x, near, i), _times_weights(next_x, far, i)
         store_vector(result, i, first + second + 0.0)
-        store_vector(limits, i, (absolutes(first) + absolutes(second)) * FEW)
+        store_vector(limits, i, (absolutes(first) + absolutes(second)) * INACCURATE)
     for i in range(whole, count):
         place, weight, next_weight = load(firsts, i, 0) - begin, load(near, i, 0.0), load(far, i, 0.0)
         first = choose(weight != 0.0, load(line, place, 0.0) * weight, 0.0)
         second = choose(next_weight != 0.0, load(line, place + 1, 0.0) * next_weight, 0.0)
         store(result, i, first + second + 0.0)  # no zero is negative
-        store(limits, i, (abs(first) + abs(second)) * FEW)
+        store(limits, i, (abs(first) + abs(second)) * INACCURATE)
 
 
 @inlined
@@ -147,7 +147,7 @@ def round_integers(geometry: WeightedSums, sums: int, count: int, results: int, 
     for i in range(count):
         total = load(sums, i, 0.0)
         below = math.floor(total)
-        near = abs(total - below - 0.5) < NEAR
+        near = abs(total - below - 0.5) < NEAR_MIDPOINT
         store(undecided, i, int32(near))
         some_undecided += near
         store(results, i, _saturated(geometry, below + (1.0 if total - below > 0.5 else 0.0)))

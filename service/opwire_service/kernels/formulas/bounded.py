@@ -222,7 +222,7 @@ def _power(primitive: str, x: Bounded, y: Bounded) -> Bounded:
 
 
 def _of_inexact_exponent(x: Bounded, y: Bounded, value: Any, growth: Any) -> Any:
-    """Returns the error of powers of positive numbers; for others, even whether the exponent is whole is open."""
+    """Returns the error of powers of positive numbers; for others, even whether the exponent is whole is undecided."""
     growth = growth + np.abs(np.log(np.abs(x.value))) * y.error
     is_small = (x.value - x.error > 0) & np.isfinite(x.value) & np.isfinite(y.value) & (growth <= 0.01)
     return np.where(is_small, np.abs(value) * (FUNCTION + 2 * growth) + _LEAST, np.inf)

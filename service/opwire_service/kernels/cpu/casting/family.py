@@ -82,6 +82,7 @@ class CastJob(Job):
         self._is_in_two_steps = self._kernel is None and target.data_type is DataType.FLOAT16
         if self._is_in_two_steps:
             self._kernel = FLOATS[DataType.FLOAT32]
+        self._kernels = () if self._kernel is None else (self._kernel,)
         self._is_one_step = self._is_packed and self._kernel is not None and not self._is_in_two_steps
 
     @cached_property
@@ -96,10 +97,6 @@ class CastJob(Job):
         steps = {each: (byte_strides(desc), desc.data_type.bits // 8) for each, desc in tensors.items()}
         planes = planes_of(target.sizes, steps)
         return CompiledFormula(form, planes) if planes.is_worth else None
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return () if self._kernel is None else (self._kernel,)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]

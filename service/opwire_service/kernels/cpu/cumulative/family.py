@@ -71,10 +71,6 @@ class RunningJob(Job):
         sizes[self._axis] = min(self._length, TILE // _SIDE_BY_SIDE)
         self._tiles = Tiles(sizes, desc.element_strides, (self._axis,))
 
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
-
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
         if self._backwards:
@@ -137,6 +133,7 @@ class LinesJob(Job):
         others = collapse([loop for i, loop in loops if i != axis and loop.size > 1])
         self._is_long = length > LONGEST
         self._kernel = Kernel(lines.parts if self._is_long else lines.sums, FLOATS[source.data_type])
+        self._kernels = (self._kernel,)
         beside = None if self._is_long else _beside(others, steps[axis], moves[axis])
         kept = [loop for loop in others if loop is not beside]
         self._beside, self._others = beside, prod(loop.size for loop in kept)
@@ -154,10 +151,6 @@ class LinesJob(Job):
             self._first = (length - 1) * steps[axis] * itemsize, (length - 1) * moves[axis] * itemsize
             geometry.source_step, geometry.target_step = -steps[axis], -moves[axis]
         self._geometry = geometry
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (self._kernel,)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]

@@ -13,7 +13,6 @@ from ....execution import Arrays, Stop, Stopped
 from ...reference.folds import FoldedDimension, axes_of
 from ...views.phases import constant
 from ...views.view import Copy, StridedDimension, View, copy
-from ..jit.compiler import Kernel
 from ..run.job import Job, KernelStep, ScratchBytes
 from ..run.pool import Find, Pool
 from ..views.job import KERNELS, bind_steps, steps_of
@@ -38,10 +37,7 @@ class UnfoldJob(Job):
         batches = self._batches()
         first, second = next(batches), next(batches, None)
         self._kept = None if second is not None else first
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return KERNELS if self._kept is None else tuple(dict.fromkeys(step.kernel for step in self._kept))
+        self._kernels = KERNELS if self._kept is None else tuple(dict.fromkeys(step.kernel for step in self._kept))
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         tensors = inputs["InputTensor"], outputs["OutputTensor"], self._zero

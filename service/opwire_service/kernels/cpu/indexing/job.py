@@ -92,10 +92,7 @@ class IndexJob(Job):
         self._step = step
         self._choose = choose
         self._copies = copies
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (MOVE, *dict.fromkeys(step.kernel for step in self._copies))
+        self._kernels = (MOVE, *dict.fromkeys(step.kernel for step in copies))
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         chosen = self._choose(inputs, outputs)

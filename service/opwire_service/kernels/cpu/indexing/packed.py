@@ -10,7 +10,6 @@ from opwire.tensor import BufferTensorDesc
 from ....execution import Arrays, Bound, Stop
 from ...picking import PICKS, Picks
 from ...views.view import View, copy
-from ..jit.compiler import Kernel
 from ..run.job import Job
 from ..run.pool import Find, Pool
 from ..views.job import bind_steps, steps_of
@@ -52,10 +51,7 @@ class PackedJob(Job):
         self._tight = tight
         self._bytes = desc.data_type.bits // 8 * desc.element_count
         self._copies = steps_of([copy(View.of(0, desc), View.of(1, tight))], desc.data_type.bits // 8)
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (*self._gather.kernels, *dict.fromkeys(step.kernel for step in self._copies))
+        self._kernels = (*gather.kernels, *dict.fromkeys(step.kernel for step in self._copies))
 
     def scratch_bytes(self, threads: int) -> int:
         return self._bytes + self._gather.scratch_bytes(threads)

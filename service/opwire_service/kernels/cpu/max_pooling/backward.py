@@ -113,6 +113,7 @@ class UnpoolingJob(Job):
         source, indices = plan.inputs["InputTensor"], plan.inputs["IndicesTensor"]
         target = plan.outputs["OutputTensor"]
         self._kernel = Kernel(unpooling.planes, MOVED[source.data_type.bits])
+        self._kernels = (self._kernel,)
         self._units = prod(target.sizes[:2])
         self._by_plane = source.sizes[:2] == target.sizes[:2]
         self._plane_visits = source.element_count // self._units * 2 + prod(target.sizes[2:])
@@ -131,10 +132,6 @@ class UnpoolingJob(Job):
             index=indices.element_strides,
             target=target.element_strides,
         )
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (self._kernel,)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, indices, target = inputs["InputTensor"], inputs["IndicesTensor"], outputs["OutputTensor"]

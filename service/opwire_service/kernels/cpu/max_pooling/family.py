@@ -95,14 +95,11 @@ class WindowsJob(Job):
         self._dimensions = tuple(plan.attributes.dimensions(self._source.sizes))
         self._invert = invert
         self._element = ELEMENTS[self._source.data_type]
+        self._kernels = Kernel(winning_rows.rows, self._element), Kernel(winning_rows.finish, self._element)
         self._item_size = self._source.data_type.bits // 8
         self._visits = plan.work // LANES + REDUCTION * plan.outputs["OutputTensor"].element_count
         elements = prod(min(dimension.window, dimension.size) for dimension in self._dimensions)
         self._scratch = ScratchBytes(shared=16 * -(-elements // ROW_SEGMENT))
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (Kernel(winning_rows.rows, self._element), Kernel(winning_rows.finish, self._element))
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, values = inputs["InputTensor"], outputs["OutputTensor"]

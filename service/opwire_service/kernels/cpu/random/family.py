@@ -29,16 +29,14 @@ _HALF = (1 << 64) - 1
 class RandomJob(Job):
     """Generates tiles, which are runs of elements in row-major order."""
 
+    _kernels = KERNELS
+
     def __init__(self, plan: Plan) -> None:
         desc = plan.outputs["OutputTensor"]
         self._sizes = desc.sizes
         self._count = desc.element_count
         self._tiles = Tiles(desc.sizes, packed_strides(desc.sizes))
         self._scratch = ScratchBytes(thread=8 * TILE, units=self._tiles.count)
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return KERNELS
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         *words, k0, k1 = inputs["InputStateTensor"].reshape(-1).tolist()

@@ -48,14 +48,11 @@ class RoiPoolingJob(Job):
         self._plan = plan
         self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         self._kernel = Kernel(pooling.bins, FLOATS[self._source.data_type])
+        self._kernels = (self._kernel,)
         bins = self._target.sizes[2:]
         self._at_once = max(1, min(AT_ONCE, BINS // max(bins)))
         self._scratch = ScratchBytes(shared=64 * self._at_once * (2 + sum(bins)))
         self._visits = plan.work + BIN_VISITS * self._target.element_count + REGION_VISITS * self._target.sizes[0]
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (self._kernel,)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
@@ -99,14 +96,11 @@ class AlignJob(Job):
         self._plan = plan
         self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         self._kernel = Kernel(rows.weighted, FLOATS[self._source.data_type])
+        self._kernels = (self._kernel,)
         regions, _, *bins = self._target.sizes
         samples = min(regions, AT_ONCE) * max(bins) * plan.attributes.MaximumSamplesPerOutput
         tables = 400 * min(SAMPLES, samples) + 32 * self._source.sizes[1] + 8 * CAPACITY
         self._scratch = ScratchBytes(thread=8 * (self._source.sizes[3] + 5 * TILE), shared=tables)
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (self._kernel,)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]

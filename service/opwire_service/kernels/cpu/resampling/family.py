@@ -78,13 +78,10 @@ class NearestJob(Job):
         self._source, self._target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         self._axes = resampled_axes(plan, self._source.sizes, self._target.sizes)
         self._kernel = Kernel(rows.nearest, MOVED[self._source.data_type.bits])
+        self._kernels = (self._kernel,)
         self._only: OutputBox | None = None
         self._scratch = ScratchBytes(thread=8 * TILE, shared=table_bytes(plan, self._source.sizes, self._target.sizes))
         self._visits = plan.work + MOVED_LINE_VISITS * prod(self._target.sizes[:-1])
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (self._kernel,)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
@@ -132,6 +129,7 @@ class WeightedJob(Job):
         self._plan, self._axes, self._backward, self._names = plan, axes, backward, names
         self._source, self._target = plan.inputs[names[0]], plan.outputs[names[1]]
         self._kernel = Kernel(rows.weighted, FLOATS[self._source.data_type])
+        self._kernels = (self._kernel,)
         self._only: OutputBox | None = None
         self._otherwise = ReferenceJob(plan)
         converted = 0 if self._source.data_type.is_float else 2 * self._source.element_count
@@ -139,10 +137,6 @@ class WeightedJob(Job):
         line = min(LONGEST, self._source.sizes[-1]) + 4 * TILE
         self._scratch = ScratchBytes(thread=8 * line, shared=tables + 8 * CAPACITY + converted)
         self._visits = plan.work + LINE_VISITS * prod(self._target.sizes[:-1])
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (self._kernel,)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = inputs[self._names[0]], outputs[self._names[1]]

@@ -52,12 +52,13 @@ class Job:
         later: those among them that most runs do without.
     """
 
+    _kernels: tuple[Kernel, ...] = ()
     _visits = 0
     _scratch = ScratchBytes(thread=THREAD_BYTES)
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        return ()
+        return self._kernels
 
     @property
     def later(self) -> tuple[Kernel, ...]:
@@ -191,10 +192,6 @@ class ArrayJob(Job):
 
     apply: Callable[[Array, Array], object]
     _scratch = ScratchBytes()
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return ()
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         self.bind(inputs, outputs, find, pool)(stop)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ....execution import Arrays, Bound
-from ..jit.compiler import Kernel
 from .job import Job, KernelStep, ScratchBytes
 from .pool import Find, Pool
 
@@ -34,15 +33,12 @@ class WindowTilesJob(Job):
         place: int = 8,
     ) -> None:
         self._step = step
+        self._kernels = (step.kernel,)
         memory = _SMALL if room is None else place * room.py_func(step.geometry)
         self._scratch = ScratchBytes(thread=memory, units=step.units)
         self._visits = visits
         self._source = source
         self._target = target
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (self._step.kernel,)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, values = inputs[self._source], outputs[self._target]

@@ -69,10 +69,7 @@ class RowsJob(Job):
         cut = len(self._blocks.counts) - 1
         heights = {min(self._blocks.grain, sizes[cut]), sizes[cut] % self._blocks.grain} - {0}
         self._packing = Packing(heights, sizes[cut + 1 :], steps[cut:], self._item)
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (self._kernel, *self._packing.kernels)
+        self._kernels = (self._kernel, *self._packing.kernels)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         tensors = inputs["InputTensor"], outputs["OutputValueTensor"], outputs["OutputIndexTensor"]

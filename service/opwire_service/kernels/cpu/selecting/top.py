@@ -44,6 +44,7 @@ class TopJob(Job):
         direction = getattr(plan.attributes, "AxisDirection", AxisDirection.DECREASING)
         source = plan.inputs["InputTensor"]
         self._axis, self._count = plan.attributes.Axis, plan.attributes.K
+        self._kernels = (BEST,) if self._count <= MOST_KEPT else ()
         self._length = source.sizes[self._axis]
         self._visits = SORTED_VISITS * source.element_count * self._length.bit_length()
         kept = -(-self._length // CHUNK) * min(self._count, CHUNK)
@@ -51,10 +52,6 @@ class TopJob(Job):
         if self._length <= CHUNK:
             self._scratch = ScratchBytes(thread=ENTRY * max(TILE, self._length))
         self._order = Order(source.data_type, direction == AxisDirection.DECREASING)
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (BEST,) if self._count <= MOST_KEPT else ()
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         tensors = inputs["InputTensor"], outputs["OutputValueTensor"], outputs["OutputIndexTensor"]

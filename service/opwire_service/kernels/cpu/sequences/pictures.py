@@ -29,12 +29,9 @@ class PictureJob(Job):
     def __init__(self, plan: Plan) -> None:
         data_type = plan.outputs["OutputTensor"].data_type
         self._kernel = SCALE[data_type]
+        self._kernels = (self._kernel,)
         factor, is_half = plan.attributes.Scale, data_type is DataType.FLOAT16
         self._geometries = [Scaling(scale=factor, bias=bias, is_half=is_half) for bias in plan.attributes.Bias]
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return (self._kernel,)
 
     def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
         source, target = (np.moveaxis(each, 1, 0) for each in (inputs["InputTensor"], outputs["OutputTensor"]))

@@ -51,11 +51,8 @@ class CopyJob(Job):
     def __init__(self, item: int, phases: Phases, constants: Array | None = None) -> None:
         self._steps = [step for copies in phases for step in steps_of(copies, item)]
         self._constants = constants
+        self._kernels = tuple(dict.fromkeys(step.kernel for step in self._steps))
         self._scratch = ScratchBytes(shared=sum(step.geometry.itemsize * len(step.geometry) for step in self._steps))
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return tuple(dict.fromkeys(step.kernel for step in self._steps))
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         tensors = [*inputs.values(), *outputs.values()]

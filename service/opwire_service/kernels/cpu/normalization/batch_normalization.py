@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from math import sqrt
 
 import numpy as np
@@ -17,9 +17,8 @@ from ...exact import FORMATS
 from ...formulas.resolve import as_fused
 from ...reference.normalization import normalized
 from ...reference.reals import Real, add, real, root
-from ..jit.compiler import Kernel
 from ..run.arranged import part_of
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from .lines import Lines, anew, layout_of, lines_of
@@ -45,9 +44,13 @@ class GivenStatisticsJob(Job):
         self._activation = as_fused(plan.attributes.FusedActivation)
         # Results smaller than this share of the bias may be off by more than half an ULP.
         self._share = 16 * 2.0**-53 * 2.0 ** (FORMATS[plan.inputs["InputTensor"].data_type].fraction_bits + 2)
+        self._lines = lines = self._cut()
+        by_lines = 0 if lines is None else lines.scratch_bytes
+        self._kernels = () if lines is None else lines.kernels
+        tiles = self._layout.tiles
+        self._scratch = ScratchBytes(thread=80 * TILE + PIECE_BYTES, shared=by_lines, units=tiles.count)
 
-    @cached_property
-    def _lines(self) -> Lines | None:
+    def _cut(self) -> Lines | None:
         plan, order = self._plan, self._layout.order
         if self._activation is not None:
             return None
@@ -58,14 +61,6 @@ class GivenStatisticsJob(Job):
         both = tuple(map(max, variance, scale))
         parameters = (mean, both, bias, (1,) * len(order), bias)
         return lines_of(self._layout, plan.inputs["InputTensor"], plan.outputs["OutputTensor"], parameters)
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return () if self._lines is None else self._lines.kernels
-
-    def scratch_bytes(self, threads: int) -> int:
-        by_lines = 0 if self._lines is None else self._lines.scratch_bytes
-        return (80 * TILE + PIECE_BYTES) * min(threads, self._layout.tiles.count) + by_lines
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from ...exact import FORMATS
 from ...reference.elements import Elements
 from ...reference.normalization import length_of
 from ...reference.reals import rounded
-from ..jit.compiler import Kernel
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE
 from ..run.undecided import settle
@@ -45,23 +44,20 @@ class LengthsJob(Job):
         self._of = FORMATS[plan.inputs["InputTensor"].data_type]
         if self._epsilon < 0:  # divisors may all be computed exactly
             self._visits = plan.work + EXACT_VISITS * self._layout.tiles.rows
+        self._lines = self._cut()
+        if self._lines is None:
+            tiles = self._layout.tiles
+            of_long_rows = 0 if tiles.whole else 16 * tiles.count
+            self._scratch = ScratchBytes(thread=48 * TILE, shared=of_long_rows, units=tiles.count)
+        else:
+            self._kernels, self._scratch = self._lines.kernels, ScratchBytes(shared=self._lines.scratch_bytes)
 
-    @cached_property
-    def _lines(self) -> Lines | None:
+    def _cut(self) -> Lines | None:
         if self._epsilon < 0:
             return None
         plan, kind = self._plan, affine.SQUARES if self._squared else affine.MAGNITUDES
         tensors, ones = (plan.inputs["InputTensor"], plan.outputs["OutputTensor"]), [(1,) * len(self._layout.order)] * 5
         return lines_of(self._layout, *tensors, ones, kind=kind, epsilon=self._epsilon)
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return () if self._lines is None else self._lines.kernels
-
-    def scratch_bytes(self, threads: int) -> int:
-        tiles = self._layout.tiles
-        by_tiles = 48 * TILE * min(threads, tiles.count) + (16 * tiles.count if not tiles.whole else 0)
-        return by_tiles if self._lines is None else self._lines.scratch_bytes
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         if self._lines is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +19,8 @@ from ...reference.elements import Elements
 from ...reference.moments import moments
 from ...reference.normalization import axes_of, normalized, statistics_of, uses
 from ...reference.reals import Real, real, rounded
-from ..jit.compiler import Kernel
 from ..run.arranged import part_of
-from ..run.job import Job
+from ..run.job import Job, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from ..run.undecided import by_row, settle
@@ -75,9 +74,13 @@ class StatisticsJob(Job):
         # Results below these shares of the scale and the bias may be off by more than half an ULP.
         units = 2.0 ** (self._of.fraction_bits + 2)
         self._of_scale, self._of_bias = summed * 2.0**-53 * units, 4 * 2.0**-53 * units
+        self._lines = lines = self._cut()
+        by_lines = 0 if lines is None else lines.scratch_bytes
+        self._kernels = () if lines is None else lines.kernels
+        of_long_rows = 0 if tiles.whole else 64 * tiles.count + _OF_LONG_ROW * tiles.rows
+        self._scratch = ScratchBytes(128 * TILE + PIECE_BYTES, shared=of_long_rows + by_lines, units=tiles.count)
 
-    @cached_property
-    def _lines(self) -> Lines | None:
+    def _cut(self) -> Lines | None:
         """Lines for the kernel: rows contiguous in memory, of more than one element, and fewer parameters."""
         plan, order = self._plan, self._layout.order
         is_plain = plan.attributes.FusedActivation is None and "FusedAddTensor" not in plan.inputs
@@ -96,16 +99,6 @@ class StatisticsJob(Job):
             uses=affine.MEAN * self._use_mean + affine.VARIANCE * self._use_variance,
             epsilon=plan.attributes.Epsilon,
         )
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return () if self._lines is None else self._lines.kernels
-
-    def scratch_bytes(self, threads: int) -> int:
-        tiles = self._layout.tiles
-        of_long_rows = 0 if tiles.whole else 64 * tiles.count + _OF_LONG_ROW * tiles.rows
-        by_lines = 0 if self._lines is None else self._lines.scratch_bytes
-        return (128 * TILE + PIECE_BYTES) * min(threads, tiles.count) + of_long_rows + by_lines
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         arranged = self._layout.arranged

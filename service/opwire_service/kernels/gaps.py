@@ -43,8 +43,8 @@ class Gaps:
         last = (line.target - 1) * line.stride + (line.window - 1) * line.dilation - line.start
         return line.start == 0 and last < line.size
 
-    def fill(self, kernel: Array, target: Array, value: Any, stop: Stop) -> None:
-        """Writes a value to the outputs for which an infinite or NaN weight meets a 0.
+    def fill(self, kernel: Array, target: Array, value: Any, stop: Stop) -> bool:
+        """Writes a value to the outputs for which an infinite or NaN weight meets a 0; returns whether a weight is.
 
         Args:
             kernel: the filter, not mirrored.
@@ -57,7 +57,7 @@ class Gaps:
         """
         is_finite = np.isfinite(kernel)
         if is_finite.all():
-            return
+            return False
         for channel, taps in self._unusual(is_finite):
             if stop():
                 raise Stopped
@@ -65,6 +65,7 @@ class Gaps:
                 missed = np.flatnonzero(~self._met(line, places.tolist()))
                 outputs: tuple[Any, ...] = (slice(None), channel, *(slice(None),) * axis, missed)
                 target[outputs] = value
+        return True
 
     def _met(self, line: Line, taps: Sequence[int]) -> Array:
         """Returns for which outputs along a dimension all these weights meet elements."""

@@ -20,8 +20,10 @@ from opwire_service.devices.cpu import CpuDevice
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cpu.numbers.vectors import WIDTH
 from opwire_service.kernels.cpu.products import blas
+from opwire_service.kernels.cpu.products.convolution import ConvolutionJob
 from opwire_service.kernels.cpu.products.exact_sums import ExactSums
 from opwire_service.kernels.cpu.products.multiplying import DEPTH, MULTIPLY, MULTIPLY_SINGLES, MatrixProduct
+from opwire_service.kernels.cpu.run.scratch import Scratch
 from tests.oracles import oracle
 from tests.support.execution import never_stop
 from tests.support.products import (
@@ -114,6 +116,35 @@ def test_panels_of_few_rows(cpu, kernel, rows):
             np.testing.assert_array_equal(by_panel[begin:end], right_ones[begin:end])
             assert np.isnan(by_panel[:begin]).all()
             assert np.isnan(by_panel[end:]).all()
+
+
+@pytest.mark.parametrize("taps", [1, 3], ids=["points", "with-padding"])
+@pytest.mark.parametrize("unusual", [False, True], ids=["finite", "infinite"])
+def test_convolutions_run_again_with_the_same_filters(cpu, taps, unusual):
+    """Filters are read again unless they are fixed; everything else always is."""
+    cpu.warm_up()
+    chosen = np.random.default_rng(4)
+    x, filters, bias = np.zeros((1, 20, 3, 3)), np.zeros((40, 20, taps, taps)), np.zeros((1, 40, 1, 1))
+    inputs = {"InputTensor": x, "FilterTensor": filters, "BiasTensor": bias}
+    inputs = {name: array.astype(np.float32) for name, array in inputs.items()}
+    fields = {**FORWARD, **conv_fields(2, 1, 1, taps // 2, 1)}
+    plan = plan_of("CONVOLUTION", inputs, **fields)
+    pool = cpu._pool.with_scratch(Scratch())
+    outputs = [np.zeros((1, 40, 3, 3), np.float32) for _ in range(2)]
+    bound = [
+        ConvolutionJob(plan).bind_fixed(fixed, inputs, {"OutputTensor": own}, cpu._library.find, pool)
+        for fixed, own in zip(((), ("FilterTensor",)), outputs, strict=True)
+    ]
+    first: Array | None = None
+    for _ in range(3):
+        for array in inputs.values():
+            array[...] = chosen.standard_normal(array.shape)
+        inputs["FilterTensor"][7, 5, 0, 0] = np.inf if unusual else 1
+        first = inputs["FilterTensor"].copy() if first is None else first
+        for run, own, given in zip(bound, outputs, (inputs["FilterTensor"], first), strict=True):
+            run(never_stop)
+            right = answer(cpu, "CONVOLUTION", {**inputs, "FilterTensor": given}, **fields)
+            np.testing.assert_array_equal(own, right)
 
 
 def attention(device: CpuDevice, q: Array, k: Array, v: Array, heads: int, **fields: Any) -> Array:

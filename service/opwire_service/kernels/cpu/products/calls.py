@@ -73,8 +73,9 @@ class Calls:
         """Changes the source of a call."""
         self._rows[number * width_of(Call) + _SOURCE] = source
 
-    def run(self) -> None:
-        self._run(0, 0, 0, 0, self._rows.buffer_info()[0], 0, len(self._kept))
+    def run(self, first: int = 0) -> None:
+        """Runs the calls from ``first`` on."""
+        self._run(0, 0, 0, 0, self._rows.buffer_info()[0], first, len(self._kept))
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from .finishing import Finish
 from .gemm import SMALL_FLOATS, GemmTiling, is_in_place
 from .multiplying import summation_error
 from .phases import MOST_SUMS, MOST_UNFOLDED, PhaseTiling, copied_filters, flat_view, grouped, visits_of_tiles
-from .product import Columns, Located, Product, kernels_of
+from .product import MOST_LEFT_BYTES, Columns, Located, Product, kernels_of
 from .product_tiles import bound_tiles
 from .tile_geometry import operand
 from .window import SPATIAL
@@ -48,12 +49,14 @@ class ConvolutionTensors(NamedTuple):
         source, target: ``[groups, channels, images, *spatial]``.
         kernel: filters, as given.
         bias: ``[groups, filters]``, or None.
+        is_fixed: whether no run changes the filters.
     """
 
     source: Array
     kernel: Array
     bias: Array | None
     target: Array
+    is_fixed: bool = False
 
 
 class ConvolutionJob(Job):
@@ -131,8 +134,15 @@ class ConvolutionJob(Job):
                 self._bound(lines, flat, tensors, find, pool)(stop)
         self._fill_gaps(inputs, outputs, stop)
 
+    @property
+    def fixed_bytes(self) -> int:
+        return min(MOST_LEFT_BYTES, 16 * self._filter_elements)
+
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        tensors = self._tensors(inputs, outputs)
+        return self.bind_fixed((), inputs, outputs, find, pool)
+
+    def bind_fixed(self, fixed: Collection[str], inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
+        tensors = self._tensors(inputs, outputs)._replace(is_fixed="FilterTensor" in fixed)
         is_single = self._geometry.phases == 1 and self._geometry.is_whole and not self._geometry.margins
         lines = self._phase(0) if is_single else None
         flat = None if lines is None else flat_view(self._filters(tensors, lines), is_apart=not self._is_direct)
@@ -141,10 +151,13 @@ class ConvolutionJob(Job):
         compute = self._bound(lines, flat, tensors, find, pool)
         if self._gaps is None:
             return compute
+        may_be_unusual = True
 
         def run(stop: Stop) -> None:
+            nonlocal may_be_unusual
             compute(stop)
-            self._fill_gaps(inputs, outputs, stop)
+            if may_be_unusual:
+                may_be_unusual = self._fill_gaps(inputs, outputs, stop) or not tensors.is_fixed
 
         return run
 
@@ -188,11 +201,13 @@ class ConvolutionJob(Job):
                         raise Stopped
                     view[place] = value
 
-    def _fill_gaps(self, inputs: Arrays, outputs: Arrays, stop: Stop) -> None:
-        if self._gaps is not None:
-            inner: tuple[Any, ...] = (..., *(slice(size) for size in self._geometry.inner))
-            value = activated(self._epilogue.activation, np.full(1, np.nan))[0]
-            self._gaps.fill(inputs["FilterTensor"], outputs["OutputTensor"][inner], value, stop)
+    def _fill_gaps(self, inputs: Arrays, outputs: Arrays, stop: Stop) -> bool:
+        """Returns whether a weight is infinite or NaN, for which there may be gaps to fill."""
+        if self._gaps is None:
+            return False
+        inner: tuple[Any, ...] = (..., *(slice(size) for size in self._geometry.inner))
+        value = activated(self._epilogue.activation, np.full(1, np.nan))[0]
+        return self._gaps.fill(inputs["FilterTensor"], outputs["OutputTensor"][inner], value, stop)
 
     def _bound(
         self, lines: tuple[PhaseDimension, ...], filters: Array, tensors: ConvolutionTensors, find: Find, pool: Pool
@@ -210,7 +225,7 @@ class ConvolutionJob(Job):
             addend = Located.of(np.broadcast_to(over_places, (1, *target.shape)))
         product = Product(
             Located.of(filters[None]), columns, addend, Located.of(target[None]), tiling.sizes,
-            self._finish_of(filters.shape[2]), find,
+            self._finish_of(filters.shape[2]), find, tensors.is_fixed,
         )  # fmt: skip
         owner = self if self._geometry.phases == 1 else None
         return bound_tiles(product, tiling.boxes(self._geometry), pool, owner=owner)

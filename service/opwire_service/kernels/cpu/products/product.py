@@ -22,6 +22,9 @@ from .widening import WIDEN
 from .window import SPATIAL, Window
 from .workspace import Sizes
 
+MOST_LEFT_BYTES = 1 << 20
+"""Maximum size of a left operand that is kept in float64, in bytes."""
+
 Tile: TypeAlias = tuple[Any, ...]
 """First batch index, then slices: matrices, rows, images, and positions; those of a matrix are its columns."""
 
@@ -114,6 +117,7 @@ class Product(NamedTuple):
         sizes: workspace sizes of a tile.
         finish: how sums are finished, or None where the caller of ``sums`` does that.
         find: returns the kernels.
+        is_left_fixed: whether no run changes the left operand.
     """
 
     left: Located
@@ -123,6 +127,12 @@ class Product(NamedTuple):
     sizes: Sizes
     finish: Finish | None
     find: Find
+    is_left_fixed: bool = False
+
+    @property
+    def keeps_left(self) -> bool:
+        """Whether runs of a single tile keep the left operand in float64."""
+        return self.is_left_fixed and self.depth <= self.sizes.depth and 8 * self.sizes.buffers.left <= MOST_LEFT_BYTES
 
     @property
     def depth(self) -> int:

@@ -26,10 +26,12 @@ class ProductTiles:
     Args:
         product: the product.
         shapes: what its tiles need, for this run alone.
+        keeps_left: whether they are a single tile, which keeps its left operand for the next run.
     """
 
-    def __init__(self, product: Product, shapes: TileShapes) -> None:
-        self._product, self._shapes = product, shapes
+    def __init__(self, product: Product, shapes: TileShapes, *, keeps_left: bool = False) -> None:
+        self._product, self._shapes, self._keeps_left = product, shapes, keeps_left
+        self._is_left_known = False
 
     @classmethod
     def of(cls, product: Product, take: Take = lined) -> ProductTiles:
@@ -58,12 +60,15 @@ class ProductTiles:
         shape = self._shapes.of(product, tile)
         if product.finish is not None:
             shape.move(product, tile)
-        own.row_squares.fill(0)
+        if not self._is_left_known:
+            own.row_squares.fill(0)
         own.column_squares.fill(0)
         for first in range(0, product.depth, product.sizes.depth):
             if stop():
                 raise Stopped
-            shape.add(product, tile, slice(first, min(first + product.sizes.depth, product.depth)))
+            depth = slice(first, min(first + product.sizes.depth, product.depth))
+            shape.add(product, tile, depth, is_left_known=self._is_left_known)
+        self._is_left_known = self._keeps_left
         return shape
 
 
@@ -89,7 +94,9 @@ def bound_tiles(
     if pool.scratch is None and owner is not None:
         return partial(_run_again, owner, product, boxes, compute, pool)
     take = lined if pool.scratch is None else pool.scratch.take(0)
-    return partial(_run_alone, ProductTiles.of(product, take), _tile(boxes[0]), compute)
+    shapes = TileShapes(product, take, keeps_left=product.keeps_left)
+    tiles = ProductTiles(product, shapes, keeps_left=product.keeps_left)
+    return partial(_run_alone, tiles, _tile(boxes[0]), compute)
 
 
 def _run_alone(tiles: ProductTiles, tile: Tile, compute: Compute, stop: Stop) -> None:

@@ -91,8 +91,15 @@ class TileShape:
         if product.addend is not None and geometry.addend.address:
             geometry.addend.address = product.addend.at(batch, *starts)
 
-    def add(self, product: Product, tile: Tile, depth: slice) -> None:
-        """Adds some products to the sums; after the last ones, rounds them, if kernels do."""
+    def add(self, product: Product, tile: Tile, depth: slice, *, is_left_known: bool = False) -> None:
+        """Adds some products to the sums; after the last ones, rounds them, if kernels do.
+
+        Args:
+            product: the product.
+            tile: the tile.
+            depth: the products.
+            is_left_known: whether the workspace has the left operand already.
+        """
         if depth.start not in self._parts:
             self._parts[depth.start] = self._part(product, tile, depth)
         part = self._parts[depth.start]
@@ -103,7 +110,7 @@ class TileShape:
             part.calls.move(1, columns.corner(tile, depth.start) if part.window is None else columns.start(tile))
             if part.window is not None:
                 columns.move(part.window, tile)
-        part.calls.run()
+        part.calls.run(int(is_left_known))
 
     def _part(self, product: Product, tile: Tile, depth: slice) -> _Part:
         own, columns, window = self._workspace, product.columns, None
@@ -169,11 +176,12 @@ class TileShapes:
     Args:
         product: the first of them.
         take: returns its memory.
+        keeps_left: see ``Workspace``.
     """
 
-    def __init__(self, product: Product, take: Take) -> None:
+    def __init__(self, product: Product, take: Take, *, keeps_left: bool = False) -> None:
         self.layout = product.layout
-        self.workspace = Workspace(product.sizes, take)
+        self.workspace = Workspace(product.sizes, take, keeps_left=keeps_left)
         self._shapes: dict[tuple[int, ...], TileShape] = {}
 
     def of(self, product: Product, tile: Tile) -> TileShape:

@@ -125,9 +125,12 @@ class Sizes:
 
     def scratch_bytes(self, directions: int, threads: int) -> int:
         """Returns the memory of some directions on some threads."""
-        of_direction = 4 * sum(map(prod, self.weights)) + 8 * (2 * self.biases + self.peepholes)
         of_thread = sum(size + LINE for size in self.buffers.values()) + LINE
-        return directions * of_direction + 8 * threads * of_thread
+        return self.fixed_bytes(directions) + 8 * threads * of_thread
+
+    def fixed_bytes(self, directions: int) -> int:
+        """Returns the memory of the weights of some directions."""
+        return directions * (4 * sum(map(prod, self.weights)) + 8 * (2 * self.biases + self.peepholes))
 
 
 class Space:
@@ -264,6 +267,10 @@ class RecurrentJob(Job):
 
     def scratch_bytes(self, threads: int) -> int:
         return self._sizes.scratch_bytes(self._directions, threads)
+
+    @property
+    def fixed_bytes(self) -> int:
+        return self._sizes.fixed_bytes(self._directions)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         return self.bind_fixed((), inputs, outputs, find, pool)

@@ -88,6 +88,7 @@ class BoundGraph:
                 self._once.append(bound)
             else:
                 self._parts.append((part, bound))
+        self._fixed_bytes = sum(part.job.fixed_bytes for part in job.parts)
         self._is_at_rest = not plan.attributes.copies and all(bound is not None for _, bound in self._parts)
 
     def is_bound_to(self, inputs: Arrays) -> bool:
@@ -103,7 +104,7 @@ class BoundGraph:
     def own_bytes(self) -> int:
         """The memory it takes besides that of the job."""
         own = self._tensors.apart, self._inputs, self._outputs
-        return sum(array.nbytes for arrays in own for array in arrays.values())
+        return self._fixed_bytes + sum(array.nbytes for arrays in own for array in arrays.values())
 
     def _is_at_home(self, part: GraphPart) -> bool:
         """Returns whether all tensors of a part have the same addresses in each run."""

@@ -85,6 +85,11 @@ class Job:
         """Does what ``bind`` does, and prepares the inputs of these names, whose elements never change, only once."""
         return self.bind(inputs, outputs, find, pool)
 
+    @property
+    def fixed_bytes(self) -> int:
+        """The maximum memory, in bytes, of what ``bind_fixed`` prepares of inputs that never change."""
+        return 0
+
     def scratch_bytes(self, threads: int) -> int:
         """Returns the maximum memory of a run, in bytes, on this many threads, besides inputs and outputs."""
         return self._scratch.on(threads)

@@ -83,7 +83,7 @@ def test_an_installed_server_executes_a_request(url):
 
 
 def test_an_installed_server_has_the_console():
-    from opwire_service.http.console import PAGES, Console
+    from opwire_service.http.documents.console import PAGES, Console
 
     console = Console()
     assert {"app/api.js", "css/base.css", "vendor/codemirror.js", "vendor/LICENSES.txt"} <= set(console.files)

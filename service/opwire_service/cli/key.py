@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..http.api_keys import hashed, is_key, is_name
+from ..http.security.api_keys import hashed, is_key, is_name
 
 BITS = 256
 """Entropy of a new key: enough for a single round of hashing to protect it."""

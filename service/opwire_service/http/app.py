@@ -19,13 +19,16 @@ from ..engine.service import Service
 from ..settings import Settings, UnusableSetting
 from ..telemetry.declarations import OTHER
 from ..telemetry.metrics import Metrics
-from . import console, contract_routes, data_routes, docs, errors, graphs, health, icon, load, metrics
-from .api_keys import ApiKeys
-from .auth import Gate, refuse
+from . import errors
 from .context import RequestContext
-from .cors import cors
-from .exchange import Exchange
-from .responses import ERRORS, Schema
+from .data import graphs, routes
+from .data.exchange import Exchange
+from .documents import console, docs, icon
+from .documents.responses import ERRORS, Schema
+from .framework import contract_routes, health, load, metrics
+from .security.api_keys import ApiKeys
+from .security.auth import Gate, refuse
+from .security.cors import cors
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracing
@@ -49,7 +52,7 @@ class WireProtocol(ABC):
         """Called at startup with the service that runs the requests."""
 
     @abstractmethod
-    def find(self, path: str) -> data_routes.Route | None:
+    def find(self, path: str) -> routes.Route | None:
         """Returns the route of a path, or None if the protocol has no such path."""
 
     @abstractmethod
@@ -95,7 +98,7 @@ class Application:
         self._metrics = counted
         self._protocols = protocols
         self._tracing = _tracing() if settings.otel else None
-        self._record: data_routes.Record | None = None
+        self._record: routes.Record | None = None
         self._gate = None
         if settings.api_keys_file is not None:
             self._gate = Gate(ApiKeys.read(settings.api_keys_file), metrics_open=settings.metrics_open)
@@ -131,15 +134,15 @@ class Application:
         assert service is not None  # no request arrives before startup
         route = self._data_route(scope["path"], scope["method"])
         if self._gate is not None and not self._gate.admits(scope):
-            route = data_routes.Route(scope["method"], refuse, OTHER if route is None else route.path)
+            route = routes.Route(scope["method"], refuse, OTHER if route is None else route.path)
         elif service.draining and route is not None and route.method in ("POST", "PUT"):
             route = route._replace(handler=_refuse_when_stopping(service))
         if route is None:
             return self.framework(self._scope_of_framework(scope), receive, send)
-        return data_routes.answer(route, service.engine, scope, receive, send, self._record)
+        return routes.answer(route, service.engine, scope, receive, send, self._record)
 
-    def _data_route(self, path: str, method: str) -> data_routes.Route | None:
-        route = data_routes.ROUTES.get(path) or graphs.find(path, method)
+    def _data_route(self, path: str, method: str) -> routes.Route | None:
+        route = routes.ROUTES.get(path) or graphs.find(path, method)
         if route is None:
             route = next(filter(None, (protocol.find(path) for protocol in self._protocols)), None)
         return route
@@ -196,7 +199,7 @@ class _Framework(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
-            from .openapi import document  # slower to import than the rest of the application
+            from .documents.openapi import document  # slower to import than the rest of the application
 
             described = [protocol.describe() for protocol in self._protocols]
             paths = {path: item for theirs, _ in described for path, item in theirs.items()}
@@ -216,7 +219,7 @@ def _without_root(prefix: str, path: str) -> str:
     return path.removeprefix(prefix) if path.startswith(prefix + "/") else path
 
 
-def _refuse_when_stopping(service: Service) -> data_routes.Handler:
+def _refuse_when_stopping(service: Service) -> routes.Handler:
     """Returns the handler for requests that arrive while the server is stopping; it does not read their bodies."""
 
     async def handle(engine: Engine, exchange: Exchange) -> None:
@@ -235,7 +238,7 @@ def route_labels(others: Sequence[str]) -> tuple[str, ...]:
         others: labels of the protocols besides the native one.
     """
     return (
-        *data_routes.ROUTES,
+        *routes.ROUTES,
         *graphs.LABELS,
         *others,
         *(route.path for router in _ROUTERS for route in router.routes if isinstance(route, APIRoute)),

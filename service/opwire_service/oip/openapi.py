@@ -16,7 +16,7 @@ from opwire.tensor import DataType
 from opwire.tensor_names import element
 from opwire.wire import BINARY, JSON
 
-from ..http.responses import DATA_STATUSES, LENGTH, Schema, answered, problem
+from ..http.documents.responses import DATA_STATUSES, LENGTH, Schema, answered, problem
 from ..kernels.executable import EXECUTABLE
 from .datatypes import NAMES
 from .models import version_at

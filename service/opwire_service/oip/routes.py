@@ -20,13 +20,12 @@ from opwire.wire import Answer, Buffer
 
 from ..engine.pipeline import Engine
 from ..engine.service import Service
-from ..http import data_routes
 from ..http.app import WireProtocol
-from ..http.compression import compress, decompress
-from ..http.data_routes import Handler
+from ..http.data.compression import compress, decompress
+from ..http.data.exchange import Exchange
+from ..http.data.routes import Handler, Route
+from ..http.documents.responses import Schema
 from ..http.errors import INFERENCE
-from ..http.exchange import Exchange
-from ..http.responses import Schema
 from ..settings import Settings
 from ..telemetry.metrics import Metrics
 from .dialect import Inference
@@ -95,7 +94,7 @@ class OpenInference(WireProtocol):
         """See ``WireProtocol``."""
         self._opened.close()
 
-    def find(self, path: str) -> data_routes.Route | None:
+    def find(self, path: str) -> Route | None:
         """See ``WireProtocol``."""
         if not path.startswith(INFERENCE):
             return None
@@ -103,7 +102,7 @@ class OpenInference(WireProtocol):
         for route in _ROUTES:
             found = route.path.fullmatch(below)
             if found is not None:
-                return data_routes.Route(route.method, route.handler(self, **found.groupdict()), route.label)
+                return Route(route.method, route.handler(self, **found.groupdict()), route.label)
         return None
 
     @property

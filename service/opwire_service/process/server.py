@@ -17,9 +17,9 @@ import uvicorn
 
 from ..engine.memory import Memory
 from ..engine.service import Service
-from ..http.acceptor import Acceptor
-from ..http.connection import Connection
-from ..http.security import EVERYWHERE
+from ..http.connection.acceptor import Acceptor
+from ..http.connection.connection import Connection
+from ..http.documents.page_security import EVERYWHERE
 from ..settings import Settings
 from ..telemetry.metrics import Metrics
 from .application import create_app, layout

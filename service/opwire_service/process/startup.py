@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ..devices import load, resolve
 from ..devices.ray.requirements import require_ray
-from ..http.api_keys import ApiKeys
+from ..http.security.api_keys import ApiKeys
 from ..settings import Settings, UnusableSetting
 from .sockets import reserve
 

@@ -171,8 +171,8 @@ REQUEST = {
 def test_data_routes_do_not_run_console_code():
     """A data route responds before the console's routes are matched."""
     called = asyncio.run(calls_of_a_request(create_app(Settings(port=0))))
-    assert any(name.endswith("http/exchange.py") for name in called)
-    assert not any(name.endswith("http/console.py") for name in called)
+    assert any(name.endswith("http/data/exchange.py") for name in called)
+    assert not any(name.endswith("http/documents/console.py") for name in called)
 
 
 async def calls_of_a_request(app: ASGIApp) -> set[str]:

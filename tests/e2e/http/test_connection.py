@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from opwire.wire import BINARY, HEAD_LENGTH
-from opwire_service.http.connection import Connection
-from opwire_service.http.lingering import has_unread
+from opwire_service.http.connection.connection import Connection
+from opwire_service.http.connection.lingering import has_unread
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Settings
 from tests.support.http.problems import read_problem

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from opwire_service.http.connection import Connection
-from opwire_service.http.cycle import Cycle
+from opwire_service.http.connection.connection import Connection
+from opwire_service.http.connection.cycle import Cycle
 from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests.support.http.processes import until

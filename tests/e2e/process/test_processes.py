@@ -20,7 +20,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from opwire_service.http.api_keys import hashed
+from opwire_service.http.security.api_keys import hashed
 from tests.support.http.inference import infer_request
 from tests.support.http.problems import read_problem
 from tests.support.http.processes import WITHIN, Served, process, until

@@ -28,8 +28,8 @@ from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.engine.dispatcher import Dispatcher
 from opwire_service.engine.pipeline import Engine
 from opwire_service.engine.request import Request
-from opwire_service.http.exchange import while_connected
-from opwire_service.http.native import Native
+from opwire_service.http.data.exchange import while_connected
+from opwire_service.http.data.native import Native
 from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.process.application import layout
 from opwire_service.settings import Limits, Settings

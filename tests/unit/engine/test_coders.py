@@ -20,8 +20,8 @@ from opwire_service.engine.memory import SMALL
 from opwire_service.engine.pipeline import Engine
 from opwire_service.engine.plan_cache import Prepared
 from opwire_service.engine.request import Request
-from opwire_service.http.exchange import while_connected
-from opwire_service.http.native import Native
+from opwire_service.http.data.exchange import while_connected
+from opwire_service.http.data.native import Native
 from opwire_service.process.application import layout
 from opwire_service.settings import Limits, Settings
 from opwire_service.telemetry.metrics import Metrics

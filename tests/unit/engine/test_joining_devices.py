@@ -20,9 +20,9 @@ from opwire_service.engine.pipeline import RERUNS, Engine
 from opwire_service.engine.request import Request
 from opwire_service.engine.schedule import Evict, NoLane, Schedule, ScheduledJob, Start
 from opwire_service.execution import Arrays, Stop
-from opwire_service.http import models
-from opwire_service.http.exchange import Exchange
-from opwire_service.http.native import Native
+from opwire_service.http.data import models
+from opwire_service.http.data.exchange import Exchange
+from opwire_service.http.data.native import Native
 from opwire_service.process.application import layout
 from opwire_service.settings import Limits, Settings
 from opwire_service.telemetry.declarations import QUEUED, RUNNING

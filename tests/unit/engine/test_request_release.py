@@ -22,8 +22,8 @@ from opwire_service.engine.limits import Allowance
 from opwire_service.engine.pipeline import Engine
 from opwire_service.engine.request import Request
 from opwire_service.execution import Arrays, Stop, Stopped
-from opwire_service.http.exchange import while_connected
-from opwire_service.http.native import Native
+from opwire_service.http.data.exchange import while_connected
+from opwire_service.http.data.native import Native
 from opwire_service.kernels.cpu.run.pool import Pool
 from opwire_service.process.application import layout
 from opwire_service.settings import Limits, Settings

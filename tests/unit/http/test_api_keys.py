@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from opwire_service.http.api_keys import ApiKeys
+from opwire_service.http.security.api_keys import ApiKeys
 from opwire_service.telemetry.access_log import trace_id
 from opwire_service.telemetry.requests import Ended
 from tests.support.commands import opwire

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 
-from opwire_service.http.cycle import JOINED_BYTES, Admit, Cycle
+from opwire_service.http.connection.cycle import JOINED_BYTES, Admit, Cycle
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from starlette.types import Message
 
 from opwire.wire import Answer, Buffer
 from opwire_service.engine.memory import Memory
-from opwire_service.http.exchange import Exchange
+from opwire_service.http.data.exchange import Exchange
 
 pytestmark = pytest.mark.anyio
 

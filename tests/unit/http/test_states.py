@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opwire_service.http.states import PATIENCE, TRANSITIONS, Event, State
+from opwire_service.http.connection.states import PATIENCE, TRANSITIONS, Event, State
 from tests.support.paths import ROOT
 
 

@@ -32,13 +32,13 @@ from opwire.wire import (
     write_outcome,
 )
 
-from ..engine.limits import exceeded, refuse_many_numbers
-from ..engine.pipeline import Engine
-from ..engine.request import Request
-from ..engine.targets import asked_device, refuse_not_executable
-from ..engine.timed import Ran
-from ..execution import Arrays
-from ..offline.run import Launch, Show, Step, prepare
+from ...engine.limits import exceeded, refuse_many_numbers
+from ...engine.pipeline import Engine
+from ...engine.request import Request
+from ...engine.targets import asked_device, refuse_not_executable
+from ...engine.timed import Ran
+from ...execution import Arrays
+from ...offline.run import Launch, Show, Step, prepare
 from .exchange import Exchange
 
 POINTER = "/model"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from opwire.errors import LimitExceededError, ProblemCode, RequestError, UnsupportedMediaError
 from opwire.wire import Answer, Buffer
 
-from ..engine.memory import Hold
+from ...engine.memory import Hold
 from .exchange import Fields
 
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}

@@ -27,17 +27,17 @@ from opwire.wire import (
     write_error,
 )
 
-from ..engine.batches import limit_concurrency
-from ..engine.limits import Allowance
-from ..engine.pipeline import Engine
-from ..engine.registered_graph import RegisteredGraph
-from ..offline import onnx_models
-from ..telemetry import access_log
-from ..telemetry.declarations import BATCH_RESULTS, CLIENT_GONE, OK
-from ..telemetry.requests import Ended
+from ...engine.batches import limit_concurrency
+from ...engine.limits import Allowance
+from ...engine.pipeline import Engine
+from ...engine.registered_graph import RegisteredGraph
+from ...offline import onnx_models
+from ...telemetry import access_log
+from ...telemetry.declarations import BATCH_RESULTS, CLIENT_GONE, OK
+from ...telemetry.requests import Ended
+from ..context import ended_request
+from ..errors import defect, problem_response
 from . import models
-from .context import ended_request
-from .errors import defect, problem_response
 from .exchange import Exchange, while_connected
 from .native import Native
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from prometheus_client.exposition import choose_encoder
 
+from ..documents.responses import METRICS
 from .contract_routes import service_of
-from .responses import METRICS
 
 router = APIRouter()
 

@@ -27,10 +27,10 @@ from opwire.schema import CATALOG, find, hint
 from opwire.tensor import DataType
 from opwire.wire import JSON
 
-from ..engine.service import Service
-from ..kernels.executable import EXECUTABLE
-from .fixed import FixedDocument
-from .responses import LISTING, OPERATOR, fixed
+from ...engine.service import Service
+from ...kernels.executable import EXECUTABLE
+from ..documents.fixed import FixedDocument
+from ..documents.responses import LISTING, OPERATOR, fixed
 
 router = APIRouter(prefix="/v1")
 

@@ -6,15 +6,15 @@ from starlette.types import Scope
 
 from opwire.errors import AuthenticationError, ProblemCode
 
-from ..engine.pipeline import Engine
+from ...engine.pipeline import Engine
+from ..data.exchange import Exchange
+from ..documents.console import OPEN_PREFIXES as CONSOLE_PREFIXES
+from ..documents.console import PAGES
+from ..documents.docs import PATHS as DOCUMENTS
+from ..documents.icon import PATH as ICON
+from ..documents.responses import ONE_OPERATOR
+from ..documents.responses import OPEN as DESCRIBED
 from .api_keys import ApiKeys, fingerprint
-from .console import OPEN_PREFIXES as CONSOLE_PREFIXES
-from .console import PAGES
-from .docs import PATHS as DOCUMENTS
-from .exchange import Exchange
-from .icon import PATH as ICON
-from .responses import ONE_OPERATOR
-from .responses import OPEN as DESCRIBED
 
 OPEN = frozenset({*DESCRIBED, "/openapi.json", *DOCUMENTS, *PAGES, ICON})
 """Paths that need no key: health probes, and the contract, pages and documents, which are the same on every server."""

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
-from . import security
+from . import page_security
 
 _ASSETS = "/docs/assets"
 _SCRIPT = "/docs/start.js"
@@ -18,7 +18,7 @@ _SCRIPT = "/docs/start.js"
 _LOOK = "/docs/look"
 
 _FILES = ("swagger-ui-bundle.js", "swagger-ui.css")
-_CONSOLE = Path(__file__).parents[1] / "console"
+_CONSOLE = Path(__file__).parents[2] / "console"
 _LOOKS = (
     *("app/theme.js", "css/swagger.css", "css/tokens.css", "icon.svg"),
     *("vendor/figtree.woff2", "vendor/jetbrains-mono.woff2"),
@@ -28,10 +28,10 @@ _LOOKS = (
 PATHS = ("/docs", _SCRIPT, *(f"{_ASSETS}/{file}" for file in _FILES), *(f"{_LOOK}/{file}" for file in _LOOKS))
 """Paths of the page and its files."""
 
-_HEADERS = security.headers(
+_HEADERS = page_security.headers(
     *("script-src 'self'", "style-src 'self'", "img-src 'self' data:", "font-src 'self'", "connect-src 'self'")
 )
-_RAW_HEADERS = security.raw(_HEADERS)
+_RAW_HEADERS = page_security.raw(_HEADERS)
 
 _PAGE = """<!doctype html>
 <html lang="en">

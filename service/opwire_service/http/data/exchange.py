@@ -26,14 +26,14 @@ from opwire.errors import (
 )
 from opwire.wire import BINARY, HEAD_LENGTH, JSON, Answer, Buffer
 
-from ..engine.limits import exceeded
-from ..engine.memory import Hold
-from ..engine.request import Request
-from ..offline.onnx_models import MEDIA_TYPE
-from ..settings import Limits
-from .connection import FIRST_WINDOW
-from .context import REQUEST_ID, request_id
-from .cycle import JOINED_BYTES, Admit, Cycle, cycle_of
+from ...engine.limits import exceeded
+from ...engine.memory import Hold
+from ...engine.request import Request
+from ...offline.onnx_models import MEDIA_TYPE
+from ...settings import Limits
+from ..connection.connection import FIRST_WINDOW
+from ..connection.cycle import JOINED_BYTES, Admit, Cycle, cycle_of
+from ..context import REQUEST_ID, request_id
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from opwire.jsonschema import object_schema, ref
 from opwire.level import FeatureLevel
 from opwire.wire import BINARY, JSON
 
-from ..offline.onnx_models import MEDIA_TYPE
-from .graphs import ALL, ONE
+from ...offline.onnx_models import MEDIA_TYPE
+from ..data.graphs import ALL, ONE
 from .responses import DIMENSIONS, ERRORS, LENGTH, Schema, answered, problem
 
 _DESCS = {"type": "object", "additionalProperties": ref("OutputDesc")}

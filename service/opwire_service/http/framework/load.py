@@ -11,11 +11,11 @@ from opwire.errors import ProblemCode, RequestError
 from opwire.graph import GRAPH
 from opwire.schema import CATALOG, find
 
-from ..telemetry.load import Load
-from ..telemetry.load import load as read_load
-from .console import PATHS
+from ...telemetry.load import Load
+from ...telemetry.load import load as read_load
+from ..documents.console import PATHS
+from ..documents.responses import LISTING
 from .contract_routes import service_of
-from .responses import LISTING
 
 router = APIRouter()
 

@@ -10,11 +10,11 @@ from pydantic_core import to_json
 
 from opwire.wire import Answer
 
-from ..engine.pipeline import Engine
-from ..engine.registration import register
-from ..offline import onnx_models
-from .data_routes import Handler, Route
+from ...engine.pipeline import Engine
+from ...engine.registration import register
+from ...offline import onnx_models
 from .exchange import Exchange, while_connected
+from .routes import Handler, Route
 
 ALL = "/v1/graphs"
 ONE = "/v1/graphs/{name}"

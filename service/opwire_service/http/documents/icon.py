@@ -9,12 +9,12 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from . import security
+from . import page_security
 
 PATH = "/favicon.ico"
 
-_FILE = Path(__file__).parents[1] / "console" / "favicon.ico"
-_HEADERS = security.headers() | {"cache-control": "public, max-age=86400"}
+_FILE = Path(__file__).parents[2] / "console" / "favicon.ico"
+_HEADERS = page_security.headers() | {"cache-control": "public, max-age=86400"}
 
 
 def install(app: FastAPI) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from typing_extensions import TypedDict
 
+from ..documents.responses import READY
 from .contract_routes import service_of
-from .responses import READY
 
 router = APIRouter()
 

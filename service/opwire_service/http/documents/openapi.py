@@ -21,8 +21,8 @@ from opwire.tensor import DataType
 from opwire.violation import FEW_ALLOWED, MOST_ALLOWED, OBSERVED_SOURCE
 from opwire.wire import BINARY, JSON
 
-from ..kernels.executable import EXECUTABLE
-from ..offline.onnx_models import MEDIA_TYPE
+from ...kernels.executable import EXECUTABLE
+from ...offline.onnx_models import MEDIA_TYPE
 from .graph_openapi import GRAPH_PATHS, GRAPH_SCHEMAS
 from .responses import (
     CONTRACT,

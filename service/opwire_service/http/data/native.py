@@ -16,10 +16,10 @@ from opwire.wire import (
     write_outcome,
 )
 
-from ..engine.dialect import Dialect, Result
-from ..engine.plan_cache import PlanCache, Prepared
-from ..engine.registered_graph import RegisteredGraph
-from ..engine.request import Request
+from ...engine.dialect import Dialect, Result
+from ...engine.plan_cache import PlanCache, Prepared
+from ...engine.registered_graph import RegisteredGraph
+from ...engine.request import Request
 
 
 class Native(Dialect[ExecuteRequest]):

@@ -22,10 +22,10 @@ import opwire
 from opwire.errors import NotFoundError, ProblemCode
 from opwire.schema import find
 
-from . import security
+from . import page_security
 from .fixed import is_known, takes_gzip
 
-FOLDER = Path(__file__).parents[1] / "console"
+FOLDER = Path(__file__).parents[2] / "console"
 REPORT = Path(opwire.__file__).parent / "difference" / "reports" / "page"
 """The folder of what shows reports of comparisons, which comes with the client."""
 _FROM_REPORT = {"report.js": "app/report.js", "report.css": "css/report.css"}
@@ -45,7 +45,7 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
     ".woff2": "font/woff2",
 }
-HEADERS = security.headers(
+HEADERS = page_security.headers(
     "script-src 'self'",
     "style-src 'self'",
     "img-src 'self'",

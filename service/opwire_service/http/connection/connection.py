@@ -20,9 +20,9 @@ from uvicorn.server import ServerState
 
 from opwire.errors import OpwireError
 
-from .context import request_id
+from ..context import request_id
+from ..errors import problem_response
 from .cycle import EXTENSION, Admit, Cycle, Fields, response_head
-from .errors import problem_response
 from .heads import HEAD_BYTES, UNREADABLE, awaits_continue, body_fields, describe, head_too_large, judge_head
 from .lingering import Lingering, has_unread
 from .states import PATIENCE, TRANSITIONS, Event, Patience, Reply, State

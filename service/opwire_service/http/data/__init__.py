@@ -1,0 +1,1 @@
+"""Routes with tensors: they read bodies as memory allows, and bypass the framework."""

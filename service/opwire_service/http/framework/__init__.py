@@ -1,0 +1,1 @@
+"""Routes without tensors, which the framework handles."""

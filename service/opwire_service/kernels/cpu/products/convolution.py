@@ -23,7 +23,7 @@ from ..numbers.vectors import WIDTH
 from ..run.job import Job, KernelStep
 from ..run.pool import Find, Pool
 from .boxes import Boxes, halved
-from .direct import DIRECT, MOST_DEPTH, Block, DirectGeometry
+from .direct import DIRECT, MOST_DEPTH, TOGETHER, Block, DirectGeometry
 from .epilogues import STRIP_BYTES, Epilogue
 from .finishing import Finish
 from .gemm import SMALL_FLOATS, GemmTiling, is_in_place
@@ -34,7 +34,7 @@ from .product_tiles import bound_tiles
 from .tile_geometry import operand
 from .window import SPATIAL
 
-FEW, FEW_UNFOLDED = 8, 64
+FEW, FEW_UNFOLDED = 8, 64 if TOGETHER > 1 else 16
 """Maximum numbers of filters in a group whose lines are summed without matrix products; the second one is for filters
 of several taps, for which a matrix would have to be unfolded."""
 

@@ -32,6 +32,7 @@ from ..numbers.vectors import (
 )
 from ..run.geometry import advance
 from ..run.walk import split
+from .multiplying import IS_WIDE
 from .rounding import SLACK, rounded
 from .settling import scaled_sum
 from .tile_geometry import TileGeometry, addend_at
@@ -46,15 +47,18 @@ MOST_DEPTH = MOST_COPIED // WIDTH
 MOST_LENGTH = 256
 """Maximum number of positions of a line in a block."""
 
+TOGETHER = 2 if IS_WIDE else 1
+"""Filters computed at once; with narrower vectors, the sums of two would not stay in registers."""
+
 _ADDEND, _MARGIN, _WEIGHTS = 0, 1, 2
 _FILTER = _WEIGHTS + MOST_DEPTH
 """Numbers about a filter: what is added to its sums, the bound of their errors in the whole block, and its weights."""
 
 _FILTERS = MOST_DEPTH
-_LIMBS = _FILTERS + 2 * _FILTER
+_LIMBS = _FILTERS + TOGETHER * _FILTER
 _COPIES = _LIMBS + LIMBS
 MEMORY = _COPIES + MOST_COPIED + WIDTH
-"""Scratch space of a thread, in float64: offsets of the taps, two filters, limbs, and copies of input lines."""
+"""Scratch space of a thread, in float64: offsets of the taps, filters, limbs, and copies of input lines."""
 
 
 class Block(Record):
@@ -309,10 +313,10 @@ def _sums_of_two(
 def _filters(
     zero: float, geometry: DirectGeometry, group: int, row: int, place: tuple[int, int, int, int], memory: int
 ) -> None:
-    """Computes a block of a filter, and of the next one if there is one."""
+    """Computes a block of a filter, and of the next one if there is one and two are computed at once."""
     image, first, middle, start = place
     depth, output, block, about = geometry.depth, geometry.target, geometry.block, memory + 8 * _FILTERS
-    about_next, has_next = about + 8 * _FILTER, row + 1 < geometry.rows
+    about_next, has_next = about + 8 * _FILTER, TOGETHER > 1 and row + 1 < geometry.rows
     lines = min(block.lines, geometry.axes[1].places - middle)
     length = min(block.length, geometry.axes[2].places - start)
     between, sizes = block.line_step * block.parts * block.pitch, (lines, length)
@@ -352,8 +356,8 @@ def convolve(
         group, image = split(rest, geometry.images)
         here = advance(geometry.right, group * geometry.group + image * geometry.image, zero)
         greatest = _copy_lines(zero, geometry, here, (first, middle * lines, part * length), memory + 8 * _COPIES)
-        for row in range(0, geometry.rows, 2):
-            for i in range(min(2, geometry.rows - row)):
+        for row in range(0, geometry.rows, TOGETHER):
+            for i in range(min(TOGETHER, geometry.rows - row)):
                 _load_filter(zero, geometry, group, row + i, greatest, memory + 8 * (_FILTERS + i * _FILTER))
             _filters(zero, geometry, group, row, (image, first, middle * lines, part * length), memory)
     numbers[0] = 0.0  # keeps the buffer alive until here

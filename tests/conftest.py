@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from opwire_service.devices import load
-from opwire_service.devices.base import Device, DeviceUnavailable
+from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import CpuDevice
+from tests.support.devices import loaded
 from tests.support.http.clients import KINDS, MakeClient, clients
 from tests.support.http.serving import serving
 from tests.support.profiles import SMALL
@@ -100,12 +100,8 @@ def device(request: pytest.FixtureRequest) -> Iterator[Device]:
     if request.param == CpuDevice.name:
         yield request.getfixturevalue("cpu_device")
         return
-    try:
-        made = load(request.param)
-    except DeviceUnavailable as reason:
-        pytest.skip(str(reason))
-    yield made
-    made.close()
+    with loaded(request.param) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 
 from opwire.tensor import Array
-from opwire_service.devices import load
-from opwire_service.devices.base import DeviceUnavailable
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels.cuda.products.window_remainders import LEAST_CAPABILITY
 from tests.oracles import oracle
@@ -23,19 +21,13 @@ pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
-def devices() -> Iterator[tuple[CudaDevice, CudaDevice]]:
+def devices(cuda: CudaDevice) -> Iterator[tuple[CudaDevice, CudaDevice]]:
     """Yields a device that convolves by remainders, and one that does so in float64."""
-    try:
-        first = load("cuda")
-    except DeviceUnavailable as reason:
-        pytest.skip(str(reason))
-    assert isinstance(first, CudaDevice)
-    if first.card.capability < LEAST_CAPABILITY:
+    if cuda.card.capability < LEAST_CAPABILITY:
         pytest.skip("the card does not multiply bytes")
-    second = CudaDevice()
-    first.card, second.card = (first.card._replace(float64_ratio=ratio) for ratio in (64, 2))
+    first, second = cuda, CudaDevice()
+    first.card, second.card = (cuda.card._replace(float64_ratio=ratio) for ratio in (64, 2))
     yield first, second
-    first.close()
     second.close()
 
 

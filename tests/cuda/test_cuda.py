@@ -33,20 +33,9 @@ LEAST = 2.0**-149
 STEP = 2.0**-24
 
 
-@pytest.fixture(scope="module")
-def cuda() -> Iterator[Device]:
-    try:
-        device = load("cuda")
-    except DeviceUnavailable as reason:
-        pytest.skip(str(reason))
-    yield device
-    device.close()
-
-
 @pytest.fixture(scope="module", params=[None, 64], ids=["as it is", "with few float64 units"])
-def card(cuda: Device, request: pytest.FixtureRequest) -> Iterator[Device]:
+def card(cuda: CudaDevice, request: pytest.FixtureRequest) -> Iterator[Device]:
     """The device, and one that uses the same card as if it had few float64 units."""
-    assert isinstance(cuda, CudaDevice)
     if request.param is None:
         yield cuda
         return
@@ -54,11 +43,6 @@ def card(cuda: Device, request: pytest.FixtureRequest) -> Iterator[Device]:
     device.card = device.card._replace(float64_ratio=request.param)
     yield device
     device.close()
-
-
-@pytest.fixture(scope="module")
-def reference() -> Device:
-    return load("reference")
 
 
 def plan_of(array: np.ndarray, function: str, axes: list[int]) -> Plan:

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from opwire.tensor import Array
-from opwire_service.devices import load
-from opwire_service.devices.base import Device, DeviceUnavailable
+from opwire_service.devices.base import Device
 from tests.support.moving import moved
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def cuda() -> Iterator[Device]:
-    try:
-        device = load("cuda")
-    except DeviceUnavailable as reason:
-        pytest.skip(str(reason))
-    yield device
-    device.close()
 
 
 def running(

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from opwire.tensor import Array, DataType
-from opwire_service.devices import load
-from opwire_service.devices.base import Device, DeviceUnavailable
+from opwire_service.devices.base import Device
 from opwire_service.devices.cuda.device import CudaDevice
 from opwire_service.kernels.cuda.elementwise import TABLE_WORTH
 from tests.support.elements import EDGES, HARD, SHRINKS, answer, drawn_floats, integers, plan_of, takes_scale, unary
@@ -24,29 +23,12 @@ ELU = {"FusedActivation": {"Type": "ACTIVATION_ELU", "Desc": {"Alpha": 0.5}}}
 
 
 @pytest.fixture(scope="module")
-def cuda() -> Iterator[CudaDevice]:
-    try:
-        device = load("cuda")
-    except DeviceUnavailable as reason:
-        pytest.skip(str(reason))
-    assert isinstance(device, CudaDevice)
-    yield device
-    device.close()
-
-
-@pytest.fixture(scope="module")
 def few_float64(cuda: CudaDevice) -> Iterator[CudaDevice]:
     """The same card, used as if it had few float64 units."""
     device = CudaDevice(memory_bytes=2**30)
     device.card = device.card._replace(float64_ratio=64)
     yield device
     device.close()
-
-
-@pytest.fixture(scope="module")
-def cpu() -> Device:
-    """The CPU device; compiled kernels are not needed here."""
-    return load("cpu")
 
 
 def assert_like_cpu(cuda: Device, cpu: Device, name: str, arrays: dict[str, Array], **attributes: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +17,7 @@ from opwire.errors import ContractViolation, LimitExceededError
 from opwire.graph import check_graph
 from opwire.tensor import Array, DataType
 from opwire_service.devices import load
-from opwire_service.devices.base import Device, DeviceUnavailable
+from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.devices.cuda.device import MAX_SINGLE_RESULTS, CudaDevice
 from opwire_service.execution import Stopped
@@ -40,22 +39,6 @@ from tests.unit.kernels.test_chains import (
 )
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def cuda() -> Iterator[CudaDevice]:
-    try:
-        device = load("cuda")
-    except DeviceUnavailable as reason:
-        pytest.skip(str(reason))
-    assert isinstance(device, CudaDevice)
-    yield device
-    device.close()
-
-
-@pytest.fixture(scope="module")
-def reference() -> Device:
-    return load("reference")
 
 
 def run(device: Device, graph: dict[str, Any], x: Array) -> Array:

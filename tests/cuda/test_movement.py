@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import permutations
 from typing import Any
 
@@ -10,23 +9,11 @@ import numpy as np
 import pytest
 
 from opwire.tensor import Array
-from opwire_service.devices import load
-from opwire_service.devices.base import Device, DeviceUnavailable
 from tests.support.moving import counted, moved, same_bits
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
 ITEMS = [np.uint8, np.float16, np.float32, np.int64]
-
-
-@pytest.fixture(scope="module")
-def cuda() -> Iterator[Device]:
-    try:
-        device = load("cuda")
-    except DeviceUnavailable as reason:
-        pytest.skip(str(reason))
-    yield device
-    device.close()
 
 
 SHAPES = [(3, 70, 129), (64, 32, 96), (2, 1000, 3), (5, 2, 700), (3, 68, 132), (130, 2, 66)]

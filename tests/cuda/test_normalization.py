@@ -15,9 +15,9 @@ import pytest
 
 from opwire.check import Plan, check
 from opwire.tensor import Array, BufferTensorDesc
-from opwire_service.devices import load
-from opwire_service.devices.base import Device, DeviceUnavailable
+from opwire_service.devices.base import Device
 from opwire_service.devices.cuda.device import CudaDevice
+from tests.support.devices import loaded
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
 
@@ -258,20 +258,11 @@ def assert_matches_cpu(device: Device, cpu: Device, case: Case, data_type: str) 
 @pytest.fixture(scope="module", params=[None, 64], ids=["as it is", "with few float64 units"])
 def cuda(request: pytest.FixtureRequest) -> Iterator[Device]:
     """The device, and one that uses the same card as if it had few float64 units."""
-    try:
-        device = load("cuda")
-    except DeviceUnavailable as reason:
-        pytest.skip(str(reason))
-    assert isinstance(device, CudaDevice)
-    if request.param is not None:
-        device.card = device.card._replace(float64_ratio=request.param)
-    yield device
-    device.close()
-
-
-@pytest.fixture(scope="module")
-def cpu() -> Device:
-    return load("cpu")
+    with loaded("cuda") as device:
+        assert isinstance(device, CudaDevice)
+        if request.param is not None:
+            device.card = device.card._replace(float64_ratio=request.param)
+        yield device
 
 
 @pytest.mark.parametrize("data_type", FLOATS)

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from opwire.tensor import Array
-from opwire_service.devices import load
-from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.execution import Stopped
 from opwire_service.kernels.cuda.products.tiles import MOST_SETTLED
 from tests.support.products import LEAST, assert_convolved, assert_rounded, gemm, normal, plan_of
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def cuda() -> Iterator[Device]:
-    try:
-        device = load("cuda")
-    except DeviceUnavailable as reason:
-        pytest.skip(str(reason))
-    yield device
-    device.close()
 
 
 LARGE = [(9, 96, 64, 128, 3, 1, 1, 1, 1), (4, 24, 120, 48, 3, 1, 1, 1, 12), (64, 16, 28, 8, 5, 1, 1, 2, 1)]

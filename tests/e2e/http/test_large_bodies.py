@@ -9,6 +9,8 @@ import ssl
 import struct
 import time
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx
 import numpy as np
@@ -16,6 +18,7 @@ import pytest
 
 from opwire.wire import BINARY, HEAD_LENGTH
 from opwire_service.process.memory_trim import MIN_TAKEN_BYTES
+from opwire_service.process.server import HttpServer
 from opwire_service.settings import Limits, Settings
 from tests.support.http.problems import read_problem
 from tests.support.http.processes import process, until
@@ -114,11 +117,12 @@ def test_a_disconnect_while_sending_releases_the_memory(sent):
         until(lambda: "opwire_request_memory_bytes 0.0" in http.get("/metrics").text)
 
 
-def test_a_body_waits_for_memory():
-    """The first body is being received, and the second one does not fit beside it."""
+@contextmanager
+def full(limits: Limits) -> Iterator[tuple[HttpServer, socket.socket, socket.socket]]:
+    """Runs a server that is receiving a first body, beside which a second one does not fit."""
     head, body = request(VALUES)
     with (
-        serving(Settings(port=0, limits=Limits(memory_bytes=3_000_000))) as server,
+        serving(Settings(port=0, limits=limits)) as server,
         connect(server.url or "") as first,
         connect(server.url or "") as second,
     ):
@@ -127,6 +131,13 @@ def test_a_body_waits_for_memory():
         until(lambda: memory.held > 1_000_000)
         second.sendall(head + body[:1000])
         until(lambda: memory.waiting == 1)
+        yield server, first, second
+
+
+def test_a_body_waits_for_memory():
+    _, body = request(VALUES)
+    with full(Limits(memory_bytes=3_000_000)) as (server, first, second):
+        memory = server.service.engine.memory
         with connect(server.url or "") as small:  # these have reserved memory
             small.sendall(SMALL)
             assert next_answer(small)[0] == 200
@@ -157,18 +168,8 @@ def test_a_disconnect_ends_the_wait_for_memory():
 
 @pytest.mark.parametrize("sent", [0, 1000, 100_000])
 def test_a_request_is_refused_by_its_head_if_too_many_wait_for_memory(sent):
-    head, body = request(VALUES)
-    named, _ = request(VALUES, "X-Request-Id: third")
-    with (
-        serving(Settings(port=0, limits=Limits(memory_bytes=3_000_000, queued=1))) as server,
-        connect(server.url or "") as first,
-        connect(server.url or "") as second,
-    ):
-        memory = server.service.engine.memory
-        first.sendall(head + body[:1000])
-        until(lambda: memory.held > 1_000_000)
-        second.sendall(head + body[:1000])
-        until(lambda: memory.waiting == 1)
+    named, body = request(VALUES, "X-Request-Id: third")
+    with full(Limits(memory_bytes=3_000_000, queued=1)) as (server, *_):
         status, fields, answer = talk(server.url or "", named + body[:sent])
         problem = read_problem(status, fields, answer)
         assert (status, problem["code"], problem["request_id"]) == (429, "memory_full", "third")

@@ -10,16 +10,10 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import given
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from opwire_service.settings import Limits, Settings
 from tests.support.http import bodies
+from tests.support.http.checks import CHECKS
 from tests.support.http.problems import read_problem
 from tests.support.http.serving import serving
 from tests.support.profiles import request_examples
@@ -27,13 +21,6 @@ from tests.support.profiles import request_examples
 LIMITS = Limits(
     body_bytes=2**20, tensor_elements=2**14, output_bytes=2**16, work=2**14, batch_requests=8, receive_ms=500
 )
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-]
 DATA_ROUTES = ("/v1/execute", "/v1/batch", "/v1/validate")
 MODES = list(schemathesis.GenerationMode)
 

@@ -9,29 +9,15 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import given
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from opwire.schema import CATALOG
 from opwire_service.kernels.executable import EXECUTABLE
 from opwire_service.oip import routes as oip
 from tests.support.examples import by_tensor
 from tests.support.http import bodies
+from tests.support.http.checks import CHECKS
 from tests.support.http.problems import read_problem
 from tests.support.profiles import request_examples
-
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-]
 
 
 @pytest.fixture(scope="module")

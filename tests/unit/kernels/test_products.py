@@ -14,9 +14,10 @@ import pytest
 
 from opwire.tensor import Array
 from opwire_service.devices import load
-from opwire_service.devices.base import Device, DeviceUnavailable
+from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import CpuDevice
 from tests.oracles import oracle
+from tests.support.devices import loaded
 from tests.support.products import (
     FORWARD,
     LEAST,
@@ -39,12 +40,9 @@ DEVICES = ["1-thread", "3-threads", pytest.param("cuda", marks=[pytest.mark.cuda
 
 @pytest.fixture(scope="module", params=DEVICES)
 def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    try:
-        made = load("cuda") if request.param == "cuda" else CpuDevice(threads=int(request.param[0]))
-    except DeviceUnavailable as reason:
-        pytest.skip(str(reason))
-    yield made
-    made.close()
+    opened = loaded("cuda") if request.param == "cuda" else closing(CpuDevice(threads=int(request.param[0])))
+    with opened as made:
+        yield made
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from opwire.check import check, validate
-from opwire_service.devices import load
-from opwire_service.devices.base import Device, DeviceUnavailable
 from opwire_service.execution import Arrays
 from tests.support.execution import never_stop
 
@@ -25,17 +22,6 @@ SCALES = {"MATRIX_MULTIPLY_INTEGER_TO_FLOAT": 2, "QUANTIZED_LINEAR_MATRIX_MULTIP
 FACTORS = {"TransA": "NONE", "TransB": "NONE", "Alpha": 1, "Beta": 1}
 
 ALL = pytest.mark.parametrize("operator", TYPES)
-DEVICES = ["reference", "cpu", pytest.param("cuda", marks=[pytest.mark.cuda, pytest.mark.timeout(600)])]
-
-
-@pytest.fixture(scope="module", params=DEVICES)
-def device(request: pytest.FixtureRequest) -> Iterator[Device]:
-    try:
-        made = load(request.param)
-    except DeviceUnavailable as reason:
-        pytest.skip(str(reason))
-    yield made
-    made.close()
 
 
 def tensor(data_type: str, *sizes: int) -> dict[str, Any]:

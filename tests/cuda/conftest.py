@@ -1,0 +1,31 @@
+"""The devices that tests on a GPU compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from opwire_service.devices import load
+from opwire_service.devices.base import Device
+from opwire_service.devices.cuda.device import CudaDevice
+from tests.support.devices import loaded
+
+
+@pytest.fixture(scope="module")
+def cuda() -> Iterator[CudaDevice]:
+    """A GPU, which each module takes anew, so that no module finds the memory of another."""
+    with loaded("cuda") as device:
+        assert isinstance(device, CudaDevice)
+        yield device
+
+
+@pytest.fixture(scope="session")
+def cpu() -> Device:
+    """The CPU device; compiled kernels are not needed here."""
+    return load("cpu")
+
+
+@pytest.fixture(scope="session")
+def reference() -> Device:
+    return load("reference")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from opwire.operators.attention import KeysGiven, LengthsFit
+from opwire.operators.heads import KeysGiven, LengthsFit
 from opwire.rules import Rule
 from opwire.rules.numbers import Divides, Equal
 from opwire.rules.presence import Absent, AnyGiven, AtMostOneGiven, GivenTogether, Required

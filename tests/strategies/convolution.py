@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from opwire.operators.convolution import (
+from opwire.operators.filters import (
     FilterFits,
     FiltersFillOutput,
     OutputPaddingFits,

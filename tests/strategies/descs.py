@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opwire.fields import TensorArray, TensorMember
 from opwire.level import FeatureLevel
 from opwire.operator import Operator
-from opwire.operators.convolution import FilterFits, PaddingLeavesOutput
+from opwire.operators.filters import FilterFits, PaddingLeavesOutput
 from opwire.operators.gather import FitsRank
 from opwire.operators.indices import IndexFits
 from opwire.rules import Rule, Undecided

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
-from opwire.operators.convolution import FilterFits, PaddingLeavesOutput
+from opwire.operators.filters import FilterFits, PaddingLeavesOutput
 from opwire.operators.gather import FitsRank
 from opwire.operators.indices import IndexFits
 from opwire.rules import Rule

@@ -16,6 +16,9 @@ from .chain import Operation, shaped
 
 Inputs = dict[str, Array]
 
+Run = Callable[[Operation, Inputs], Inputs]
+"""Runs an operator."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variant:
@@ -27,7 +30,7 @@ class Variant:
     """
 
     name: str
-    compute: Callable[[Operation, Inputs, Callable[[Operation, Inputs], Inputs]], Inputs]
+    compute: Callable[[Operation, Inputs, Run], Inputs]
 
 
 def variants(operation: Operation) -> Iterator[Variant]:
@@ -41,7 +44,7 @@ def variants(operation: Operation) -> Iterator[Variant]:
 
 
 def _desc(name: str, **changes: Any) -> Variant:
-    def compute(operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs]) -> Inputs:
+    def compute(operation: Operation, inputs: Inputs, run: Run) -> Inputs:
         return run(replace(operation, desc={**operation.desc, **changes}), inputs)
 
     return Variant(name, compute)
@@ -58,7 +61,7 @@ def _without_tensors(operation: Operation) -> Iterator[Variant]:
 
 
 def _dropping(member: str) -> Callable[..., Inputs]:
-    def compute(operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs]) -> Inputs:
+    def compute(operation: Operation, inputs: Inputs, run: Run) -> Inputs:
         value = inputs[member].dtype.type(1 if member == "ScaleTensor" else 0)
         return run(operation, {**inputs, member: np.full_like(inputs[member], value)})
 
@@ -158,7 +161,7 @@ def _function(
     """Returns a row that computes another function of the input."""
 
     def row(operation: Operation) -> Iterator[Variant]:
-        def compute(operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs]) -> Inputs:
+        def compute(operation: Operation, inputs: Inputs, run: Run) -> Inputs:
             given = inputs["InputTensor"]
             return {"OutputTensor": change(given.astype(np.float64), operation.desc).astype(given.dtype)}
 
@@ -176,7 +179,7 @@ def _epsilon_outside(operation: Operation) -> Iterator[Variant]:
     """The deviation plus epsilon instead of the root of the variance plus epsilon."""
     epsilon = float(operation.desc.get("Epsilon", 0))
 
-    def batch(operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs]) -> Inputs:
+    def batch(operation: Operation, inputs: Inputs, run: Run) -> Inputs:
         variance = inputs["VarianceTensor"]
         outside = np.square(np.sqrt(variance.astype(np.float64)) + epsilon).astype(variance.dtype)
         return run(replace(operation, desc={**operation.desc, "Epsilon": 0.0}), {**inputs, "VarianceTensor": outside})
@@ -194,7 +197,7 @@ def _epsilon_outside(operation: Operation) -> Iterator[Variant]:
 def _renormalized(squared: Callable[[Array, int], Array]) -> Callable[..., Inputs]:
     """Returns what computes a normalization with another square of the deviation, by moving its scale."""
 
-    def compute(operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs]) -> Inputs:
+    def compute(operation: Operation, inputs: Inputs, run: Run) -> Inputs:
         tensor = operation.tensors["InputTensor"]
         if tensor.strides is not None:
             return {}
@@ -227,18 +230,12 @@ def _gate_orders(operation: Operation) -> Iterator[Variant]:
 
 
 def _ordered(order: tuple[int, ...]) -> Callable[..., Inputs]:
-    def compute(operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs]) -> Inputs:
+    def compute(operation: Operation, inputs: Inputs, run: Run) -> Inputs:
         changed = dict(inputs)
         for name in ("WeightTensor", "RecurrenceTensor", "BiasTensor"):
             if name in inputs:
-                *_, directions, rows, columns = (
-                    (1, 1, *operation.sizes(name))
-                    if name != "BiasTensor"
-                    else (
-                        *operation.sizes(name),
-                        1,
-                    )
-                )
+                sizes = operation.sizes(name)
+                *_, directions, rows, columns = (*sizes, 1) if name == "BiasTensor" else (1, 1, *sizes)
                 blocks = len(order) * (2 if name == "BiasTensor" else 1)
                 split = inputs[name].reshape(directions, blocks // len(order), len(order), rows // blocks, columns)
                 changed[name] = np.ascontiguousarray(split[:, :, list(order)]).reshape(-1)
@@ -268,7 +265,7 @@ def _last_on_ties(operation: Operation) -> Iterator[Variant]:
     desc = operation.desc
     axes = (desc["Axis"],) if "Axis" in desc else tuple(desc.get("Axes", [operation.tensors["InputTensor"].rank - 1]))
 
-    def compute(operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs]) -> Inputs:
+    def compute(operation: Operation, inputs: Inputs, run: Run) -> Inputs:
         sizes = operation.sizes("InputTensor")
         if operation.tensors["InputTensor"].strides is not None:
             return {}
@@ -292,9 +289,7 @@ def _softmax_axes(operation: Operation) -> Iterator[Variant]:
     rank = operation.tensors["InputTensor"].rank
     for axes in [*([axis] for axis in range(rank - 1)), *([*range(axis, rank)] for axis in range(rank - 1))]:
 
-        def compute(
-            operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs], axes: list[int] = axes
-        ) -> Inputs:
+        def compute(operation: Operation, inputs: Inputs, run: Run, axes: list[int] = axes) -> Inputs:
             changed = replace(operation, type=f"{operation.type}1", desc={**operation.desc, "Axes": axes})
             return run(changed, inputs)
 
@@ -323,7 +318,7 @@ def quantized_ties(operation: Operation) -> Iterator[Variant]:
 
 
 def _quantizing(rounding: Callable[[Array], Array], *, wraps: bool = False) -> Callable[..., Inputs]:
-    def compute(operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs]) -> Inputs:
+    def compute(operation: Operation, inputs: Inputs, run: Run) -> Inputs:
         def logical(name: str) -> Array:
             return shaped(inputs[name], operation.tensors[name]).astype(np.float64)
 
@@ -345,13 +340,13 @@ def _swapped(operation: Operation) -> Iterator[Variant]:
         return
 
     def picking(name: str) -> Callable[..., Inputs]:
-        def compute(operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs]) -> Inputs:
+        def compute(operation: Operation, inputs: Inputs, run: Run) -> Inputs:
             found = shaped(inputs[name], operation.tensors[name])
             return {"OutputTensor": np.ascontiguousarray(found).reshape(-1)}
 
         return compute
 
-    def exchange(operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs]) -> Inputs:
+    def exchange(operation: Operation, inputs: Inputs, run: Run) -> Inputs:
         tensors = {"ATensor": operation.tensors["BTensor"], "BTensor": operation.tensors["ATensor"]}
         desc = {**operation.desc, **{name: tensor.to_json() for name, tensor in tensors.items()}}
         changed = replace(operation, desc=desc, tensors={**operation.tensors, **tensors})
@@ -362,27 +357,20 @@ def _swapped(operation: Operation) -> Iterator[Variant]:
     yield Variant("operands exchanged", exchange)
 
 
-_TYPES = {
-    "ELEMENT_WISE_FLOOR": ("ELEMENT_WISE_CEIL",),
-    "ELEMENT_WISE_CEIL": ("ELEMENT_WISE_FLOOR",),
-    "ELEMENT_WISE_MODULUS_TRUNCATE": ("ELEMENT_WISE_MODULUS_FLOOR",),
-    "ELEMENT_WISE_MODULUS_FLOOR": ("ELEMENT_WISE_MODULUS_TRUNCATE",),
-    "ELEMENT_WISE_MAX": ("ELEMENT_WISE_MIN",),
-    "ELEMENT_WISE_MIN": ("ELEMENT_WISE_MAX",),
-    "ELEMENT_WISE_LOGICAL_GREATER_THAN": ("ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL",),
-    "ELEMENT_WISE_LOGICAL_LESS_THAN": ("ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL",),
-    "ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL": ("ELEMENT_WISE_LOGICAL_GREATER_THAN",),
-    "ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL": ("ELEMENT_WISE_LOGICAL_LESS_THAN",),
-}
+_PAIRS = (
+    ("ELEMENT_WISE_FLOOR", "ELEMENT_WISE_CEIL"),
+    ("ELEMENT_WISE_MODULUS_TRUNCATE", "ELEMENT_WISE_MODULUS_FLOOR"),
+    ("ELEMENT_WISE_MAX", "ELEMENT_WISE_MIN"),
+    ("ELEMENT_WISE_LOGICAL_GREATER_THAN", "ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL"),
+    ("ELEMENT_WISE_LOGICAL_LESS_THAN", "ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL"),
+)
 """Operators that are taken for each other, of the same members."""
 
 
 def _other_types(operation: Operation) -> Iterator[Variant]:
-    for other in _TYPES.get(operation.type, ()):
+    for other in (name for pair in _PAIRS if operation.type in pair for name in pair if name != operation.type):
 
-        def compute(
-            operation: Operation, inputs: Inputs, run: Callable[[Operation, Inputs], Inputs], other: str = other
-        ) -> Inputs:
+        def compute(operation: Operation, inputs: Inputs, run: Run, other: str = other) -> Inputs:
             return run(replace(operation, type=other), inputs)
 
         yield Variant(f"{other} instead of {operation.type}", compute)

@@ -8,9 +8,9 @@ are a multiple of the key/value heads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..enums import MultiheadAttentionMaskType as MaskType
 from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
@@ -18,7 +18,6 @@ from ..rules import (
     NamedSize,
     Output,
     OutputRule,
-    Quantity,
     Rule,
     Sizes,
     Values,
@@ -40,159 +39,13 @@ from ..rules import (
     with_tensor,
     without_tensor,
 )
-from ..tensor import BufferTensorDesc
-from ..violation import Code, Fault
+from ..violation import Code
+from .heads import KEYS, PAST, QUERIES, VALUES, Extent, Extents, Heads, KeysGiven, LengthsFit, Source, extents_of
 from .work import STEP
 
-_QUERIES = ("QueryTensor", "StackedQueryKeyTensor", "StackedQueryKeyValueTensor")
-_KEYS = ("KeyTensor", "StackedQueryKeyTensor", "StackedKeyValueTensor", "StackedQueryKeyValueTensor")
-_VALUES = ("ValueTensor", "StackedKeyValueTensor", "StackedQueryKeyValueTensor")
-_PAST = ("PastKeyTensor", "PastValueTensor")
 _PLAIN = ("QueryTensor", "KeyTensor", "ValueTensor")
 _NEW = (*_PLAIN, "StackedQueryKeyTensor", "StackedKeyValueTensor", "StackedQueryKeyValueTensor")
-_BESIDE = ("BiasTensor", "RelativePositionBiasTensor", *_PAST)
-
-
-class Heads(NamedTuple):
-    """The attributes that count heads; MULTIHEAD_ATTENTION has a single one."""
-
-    query: str
-    key_value: str
-
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(self)
-
-
-class _Source(NamedTuple):
-    """A tensor with queries, keys or values: its name, batch, sequence length, the size of a head and of all heads."""
-
-    tensor: str
-    batch: int
-    length: int
-    head: int
-    hidden: int
-
-
-def _source(values: Values, names: Sequence[str], heads: str) -> _Source | None:
-    """Returns the first given tensor of several; a stacked one has rank 5 and a dimension for the heads."""
-    for name in names:
-        desc: BufferTensorDesc | None = values[name]
-        if desc is None:
-            continue
-        if name.startswith("Stacked"):
-            if desc.rank < 5:
-                return None
-            batch, length, _, _, head = desc.sizes
-            return _Source(name, batch, length, head, head * values[heads])
-        if desc.rank < 3 or not values[heads]:
-            return None
-        batch, length, hidden = desc.sizes[-3:]
-        return _Source(name, batch, length, max(hidden // values[heads], 1), hidden)
-    return None
-
-
-class _Extents(NamedTuple):
-    """The sizes named on the page."""
-
-    query: _Source
-    key: _Source
-    value: _Source
-    past: int
-
-    @property
-    def total(self) -> int:
-        return self.past + self.key.length
-
-
-def _extents(values: Values, heads: Heads) -> _Extents | None:
-    """Returns the named sizes, or None if a tensor is missing or has the wrong rank."""
-    query = _source(values, _QUERIES, heads.query)
-    past, past_value = values["PastKeyTensor"], values["PastValueTensor"]
-    if query is None or any(each is not None and each.rank < 4 for each in (past, past_value)):
-        return None
-    key = _source(values, _KEYS, heads.key_value)
-    value = _source(values, _VALUES, heads.key_value)
-    if past is not None and past_value is not None:  # these may be all there are
-        key = key or _Source("PastKeyTensor", query.batch, 0, query.head, 0)
-        value = value or _Source("PastValueTensor", query.batch, 0, past_value.sizes[-1], 0)
-    if key is None or value is None:
-        return None
-    return _Extents(query, key, value, 0 if past is None else past.sizes[-2])
-
-
-@dataclass(frozen=True, slots=True)
-class Extent(Quantity):
-    """A size named on the page, taken from the given tensors.
-
-    Attributes:
-        name: its name on the page.
-        heads: the attributes that count heads.
-        of: returns it, given the named sizes.
-    """
-
-    name: str
-    heads: Heads
-    of: Callable[[_Extents], int]
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.heads.names.union(_QUERIES, _KEYS, _VALUES, _PAST)
-
-    def value(self, values: Values) -> int | None:
-        extents = _extents(values, self.heads)
-        return None if extents is None else self.of(extents)
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class KeysGiven(Rule):
-    """Keys and values are given, unless there are past ones. Without either there is no bias."""
-
-    code = Code.MISSING_TENSOR
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((*_KEYS, *_VALUES, *_PAST, "BiasTensor"))
-
-    def faults(self, values: Values) -> Iterator[Fault]:
-        keys, new_values = (any(values[name] is not None for name in names) for names in (_KEYS, _VALUES))
-        past = all(values[name] is not None for name in _PAST)
-        for names, given in ((_KEYS, keys or (past and not new_values)), (_VALUES, new_values or past)):
-            if not given:
-                yield Fault(self.code, (names[0],), f"none of {', '.join(names)} is given; one is required")
-        if values["BiasTensor"] is not None and not (keys and new_values):
-            yield Fault(
-                Code.UNEXPECTED_TENSOR, ("BiasTensor",), "BiasTensor is given without keys and values to add it to"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class LengthsFit(Rule):
-    """There is one past length per batch entry: sizes ``{batchSize}`` or ``{batchSize, 1}``, after any leading ones."""
-
-    code = Code.SIZES_MISMATCH
-
-    tensor: str
-    batch: Quantity
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.batch.reads | {self.tensor}
-
-    def faults(self, values: Values) -> Iterator[Fault]:
-        desc, batch = values[self.tensor], self.batch.value(values)
-        if desc is None or batch is None:
-            return
-        ones = [1] * desc.rank
-        allowed = [[*ones[1:], batch], *([[*ones[2:], batch, 1]] if desc.rank > 1 else [])]
-        if list(desc.sizes) not in allowed:
-            message = (
-                f"sizes {list(desc.sizes)} given for {self.tensor}; it must have {batch} elements, the {self.batch}"
-            )
-            yield Fault(self.code, (self.tensor, "Sizes"), message, allowed)
+_BESIDE = ("BiasTensor", "RelativePositionBiasTensor", *PAST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +59,11 @@ class Ranked(Output):
     """
 
     heads: Heads
-    sizes: Callable[[_Extents, Values], Sizes]
+    sizes: Callable[[Extents, Values], Sizes]
     is_typed: bool = False
 
     def rule(self, values: Values) -> OutputRule | None:
-        extents = _extents(values, self.heads)
+        extents = extents_of(values, self.heads)
         if extents is None:
             return None
         tensor = extents.query.tensor
@@ -223,7 +76,7 @@ _MOST = 2**32
 
 
 def _output(heads: Heads) -> Ranked:
-    def sizes(extents: _Extents, values: Values) -> Sizes:
+    def sizes(extents: Extents, values: Values) -> Sizes:
         query = extents.query
         plain = [values[name].rank for name in _PLAIN if values[name] is not None]
         ones = ((1,),) * (plain[0] - 3 if plain else 0)
@@ -232,10 +85,10 @@ def _output(heads: Heads) -> Ranked:
     return Ranked(heads, sizes, is_typed=True)
 
 
-def _present(heads: Heads, of: Callable[[_Extents], _Source]) -> Ranked:
+def _present(heads: Heads, of: Callable[[Extents], Source]) -> Ranked:
     """Returns the output of present keys or values: past and new ones. A cache with given lengths may be larger."""
 
-    def sizes(extents: _Extents, values: Values) -> Sizes:
+    def sizes(extents: Extents, values: Values) -> Sizes:
         cached = values.get("PastSequenceLengthsTensor") is not None
         present = range(extents.total, _MOST) if cached else (extents.total,)
         return (extents.query.batch,), (values[heads.key_value],), present, (of(extents).head,)
@@ -285,13 +138,13 @@ def _rules(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
     yield same_type(*_NEW)
     yield with_tensor("QueryTensor", same_type("QueryTensor", *_BESIDE))
     yield without_tensor("QueryTensor", *documented(same_type(*_NEW, *_BESIDE)))
-    yield exactly_one_given(*_QUERIES)
+    yield exactly_one_given(*QUERIES)
     yield observed(KeysGiven())
-    for names in (_KEYS, _VALUES):
+    for names in (KEYS, VALUES):
         whole, single = exactly_one_given(*names)
         yield single
         yield with_tensor("PastKeyTensor", *documented(whole), *computable(whole))
-    yield given_together(*_PAST)
+    yield given_together(*PAST)
     yield when("MaskType", MaskType.NONE, absent("MaskTensor"))
     yield from _shapes(heads)
     yield observed(same_rank(*_PLAIN, "OutputTensor"))
@@ -301,7 +154,7 @@ def _grouped(heads: Heads) -> Iterator[Rule | tuple[Rule, ...]]:
     """Yields the rules for query heads that share key/value heads. Stacked tensors have equally many of both."""
     queries, keys = number(heads.query), number(heads.key_value)
     yield divides(keys, queries)
-    for stacked in _QUERIES[1:]:
+    for stacked in QUERIES[1:]:
         yield with_tensor(stacked, equal(queries, keys))
     cached = (required(name) for name in ("OutputPresentKeyTensor", "OutputPresentValueTensor"))
     yield observed(with_tensor("PastSequenceLengthsTensor", *cached))
@@ -317,7 +170,7 @@ def _work(heads: Heads) -> Callable[[Attributes, Tensors], int]:
 
     def work(attributes: Attributes, tensors: Tensors) -> int:
         counts = {name: getattr(attributes, name) for name in heads}
-        extents = _extents({**tensors, **counts}, heads)
+        extents = extents_of({**tensors, **counts}, heads)
         assert extents is not None  # a plan has all of them
         query, count = extents.query, counts[heads.query]
         scores = query.batch * count * query.length * extents.total

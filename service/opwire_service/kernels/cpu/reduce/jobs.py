@@ -17,7 +17,7 @@ from ...layout import Loop
 from ...reference.elements import Elements
 from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
-from ..run.job import THREAD_BYTES, Job, KernelStep, StepsJob
+from ..run.job import THREAD_BYTES, Job, KernelStep, ScratchBytes, StepsJob
 from ..run.pool import Find, Pool
 from ..run.tiling import ReductionTiling
 from .geometry import FloatReduction
@@ -73,24 +73,21 @@ def float_job(family: FamilyKernels, work: ReductionTiling[FloatReduction], elem
     return _FlaggedJob(tuple(steps), states, exact, work)
 
 
-@dataclass(frozen=True, slots=True)
-class _FlaggedJob(Job):
+class _FlaggedJob(StepsJob):
     """A reduction whose kernels may flag output elements, for exact arithmetic to compute."""
 
-    steps: tuple[KernelStep, ...]
-    states: int
-    exact: Exact
-    work: ReductionTiling[FloatReduction]
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return tuple([kernel for step in self.steps for kernel in step.kernels])
+    def __init__(
+        self, steps: tuple[KernelStep, ...], states: int, exact: Exact, work: ReductionTiling[FloatReduction]
+    ) -> None:
+        super().__init__(steps, states)
+        self._exact, self._work = exact, work
+        self._scratch = ScratchBytes(thread=THREAD_BYTES, shared=8 * states + _EXACT_BYTES)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        source, target, states = inputs["InputTensor"], outputs["OutputTensor"], np.empty(self.states, np.int64)
+        source, target, states = inputs["InputTensor"], outputs["OutputTensor"], np.empty(self._states, np.int64)
         addresses = source.ctypes.data, target.ctypes.data, states.ctypes.data
-        steps = [step.bind(*addresses, find, pool) for step in self.steps]
-        return partial(self._run, steps, source, target, states.view(np.int8)[: self.work.outputs])
+        steps = [step.bind(*addresses, find, pool) for step in self._steps]
+        return partial(self._run, steps, source, target, states.view(np.int8)[: self._work.outputs])
 
     def _run(self, steps: list[Bound], source: Array, target: Array, flags: Array, stop: Stop) -> None:
         flags.fill(0)
@@ -100,18 +97,15 @@ class _FlaggedJob(Job):
             if start and stop():
                 raise Stopped
             for place in np.flatnonzero(flags[start : start + _FLAGS]).tolist():
-                self._compute_exactly(start + place, source, target, stop)
+                self._settle(start + place, source, target, stop)
 
-    def _compute_exactly(self, output: int, source: Array, target: Array, stop: Stop) -> None:
-        layout = self.work.layout
+    def _settle(self, output: int, source: Array, target: Array, stop: Stop) -> None:
+        layout = self._work.layout
         place = np.unravel_index(output, [loop.size for loop in layout.kept]) if layout.kept else ()
         loops = list(zip(map(int, place), layout.kept, strict=True))
         elements = _view(source, sum(i * loop.source for i, loop in loops), layout.reduced)
-        result = self.exact(Elements(elements, stop, _EXACT_CHUNK))
+        result = self._exact(Elements(elements, stop, _EXACT_CHUNK))
         _view(target, sum(i * loop.target for i, loop in loops), ())[...] = result
-
-    def scratch_bytes(self, threads: int) -> int:
-        return 8 * self.states + _EXACT_BYTES + threads * THREAD_BYTES
 
 
 def _view(array: Array, offset: int, loops: tuple[Loop, ...]) -> Array:

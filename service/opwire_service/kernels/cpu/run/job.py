@@ -151,35 +151,26 @@ def _at_once(units: Callable[[], object], kept: Kept, stop: Stop) -> None:
     units()
 
 
-@dataclass(frozen=True, slots=True)
 class StepsJob(Job):
     """Steps that run one after the other and pass on states.
 
-    Attributes:
+    Args:
         steps: the steps in execution order.
         states: size of the shared states, in int64.
     """
 
-    steps: tuple[KernelStep, ...]
-    states: int
-
-    @property
-    def kernels(self) -> tuple[Kernel, ...]:
-        return tuple([kernel for step in self.steps for kernel in step.kernels])
-
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
+    def __init__(self, steps: tuple[KernelStep, ...], states: int) -> None:
+        self._steps, self._states = steps, states
+        self._kernels = tuple([kernel for step in steps for kernel in step.kernels])
+        self._scratch = ScratchBytes(thread=THREAD_BYTES, shared=8 * states)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]
-        states = np.empty(self.states, np.int64) if self.states else None
+        states = np.empty(self._states, np.int64) if self._states else None
         here, there, between = source.ctypes.data, target.ctypes.data, 0 if states is None else states.ctypes.data
         kept = source, target, states
-        steps = [step.bind(here, there, between, find, pool, kept) for step in self.steps]
+        steps = [step.bind(here, there, between, find, pool, kept) for step in self._steps]
         return steps[0] if len(steps) == 1 else partial(_each, steps)
-
-    def scratch_bytes(self, threads: int) -> int:
-        return 8 * self.states + threads * THREAD_BYTES
 
 
 def _each(steps: Sequence[Bound], stop: Stop) -> None:
@@ -197,9 +188,6 @@ class ArrayJob(Job):
 
     apply: Callable[[Array, Array], object]
     _scratch = ScratchBytes()
-
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
-        self.bind(inputs, outputs, find, pool)(stop)
 
     def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         source, target = inputs["InputTensor"], outputs["OutputTensor"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite, isnan, prod
+from math import inf, isfinite, isnan, nan, prod
 
 import numpy as np
 
@@ -30,6 +30,9 @@ LEAST = 2.0**-100
 
 _DIVISORS = 2.0**-60
 """The least divisor; greater ones are tested together with it."""
+
+_SPECIAL = (0.0, -0.0, inf, -inf, nan)
+"""The numbers of ``Known``, in order."""
 
 _GROWTH = 2.0**20
 """Maximum product of the constants of a formula, or of their inverses."""
@@ -230,7 +233,8 @@ def pair_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
     reach, least = bound + 2.0**-47, LEAST * _growth(expression)
     has_zeros = str(_are_zeros_right(formula, expression, names)).lower()
     settled = f"narrowly(pair_of({value}), {single(_above(reach))}, {_bits(least)}, {has_zeros}, result)"
-    return [*source.lines, f"    return {' & '.join((settled, *(f'!{each}' for each in source.undecided)))};"]
+    is_settled = " & ".join((settled, *(f"!{each}" for each in source.undecided)))
+    return [*source.lines, f"    return ({is_settled}){_or_known(formula, expression, names)};"]
 
 
 def _above(number: float) -> float:
@@ -306,6 +310,18 @@ def _are_zeros_right(formula: PlanFormula, expression: Expression, names: Sequen
     kind = formula.inputs[names[0]].dtype.type
     found = [exact.of({names[0]: kind(each)}) for each in points]
     return not any(each == 0 and np.signbit(each) for each in found)
+
+
+def _or_known(formula: PlanFormula, expression: Expression, names: Sequence[str]) -> str:
+    """Returns the end of a condition: that the results of zeros, infinities and NaN are known beforehand."""
+    if len(names) != 1 or "power" in primitives(expression):
+        return ""
+    exact = ExactFormula(formula.expression, formula.inputs, formula.output)
+    kind = formula.inputs[names[0]].dtype.type
+    with np.errstate(all="ignore"):
+        found = [np.asarray(exact.of({names[0]: kind(each)}), formula.output.dtype) for each in _SPECIAL]
+    bits = ", ".join(f"{int(each.view(f'u{each.itemsize}')):#x}u" for each in found)
+    return f" || is_known(widen(x0), Known{{{bits}}}, result)"
 
 
 def _vanishes(expression: Expression) -> bool:

@@ -179,3 +179,19 @@ template <class T> static __device__ __forceinline__ bool narrowly(Pair x, float
 template <class T> static __device__ __forceinline__ bool narrowly_within(Pair x, float reach, u32 least, bool is_zero_certain, T &to) {
     return rounds_alike(x, x.lo - reach, x.lo + reach, least, is_zero_certain, to);
 }
+
+// The bits of a function's results for the numbers that pairs do not take.
+struct Known {
+    u32 zero, minus_zero, infinite, minus_infinite, not_a_number;
+};
+static __device__ __forceinline__ void put_bits(f32 &to, u32 bits) { to = __uint_as_float(bits); }
+static __device__ __forceinline__ void put_bits(f16 &to, u32 bits) { to.bits = (u16)bits; }
+
+// Returns false for other numbers.
+template <class T> static __device__ __forceinline__ bool is_known(float x, const Known &known, T &to) {
+    u32 size = __float_as_uint(x) & 0x7fffffff;
+    bool is_zero = size == 0, is_infinite = size == 0x7f800000, is_negative = sign_bit(x) != 0;
+    u32 found = is_negative ? (is_zero ? known.minus_zero : known.minus_infinite) : is_zero ? known.zero : known.infinite;
+    put_bits(to, x != x ? known.not_a_number : found);
+    return is_zero | is_infinite | (x != x);
+}

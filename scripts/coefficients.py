@@ -256,6 +256,7 @@ def claims() -> Mapping[str, Claim]:
         "EXP2M1": alone("EXP2M1", less_one, half, 40, low=-half),
         "EXP_REST": alone("EXP_REST", rest, widest, 30, low=-widest),
         "EXP_REST_OF_PAIRS": alone("EXP_REST_OF_PAIRS", rest, step, 30, low=-step),
+        "EXP_REST_OF_FLOATS": alone("EXP_REST_OF_FLOATS", rest, 0.3467, 30, low=-0.3467),
         "LOG": alone("LOG", artanh, 0.02946, 40, limit=1),
         "LOG2": alone("LOG2", _terms(lambda k: 2 / ln2 / (2 * k + 1)), 0.02946, 40, limit=1),
         "LOG1P": alone("LOG1P", artanh, 1 / 9 + 2.0**-50, 60, limit=1),

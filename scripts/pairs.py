@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -82,8 +83,22 @@ ENDS: Mapping[str, tuple[float, float]] = {
 _SPECIAL_AT_ONE = ("log", "asin", "acos", "acosh", "atanh")
 
 
+def _bound_of_power() -> float:
+    """Returns a bound for powers: that of the logarithm grows with its product with the exponent."""
+    logarithm = worst(quick.log2_of_usual, *ENDS["log"], has_one=True, is_single=True)
+    off = logarithm + 6 * U * U
+
+    def raised(v: Bounds, product: Range) -> Range:
+        value: Range = quick.exp2(v, replace(product, error=product.most * off), 1)
+        return value
+
+    return worst(raised, -quick.MOST_POWER_OF_PAIRS, quick.MOST_POWER_OF_PAIRS)
+
+
 def bound(name: str) -> float:
     """Returns a bound on the relative error of a function."""
+    if name == "power":
+        return _bound_of_power()
     special, is_single = name in _SPECIAL_AT_ONE, name not in pairs.OF_PAIRS
     return worst(quick.FUNCTIONS[name], *ENDS[name], has_one=special, is_single=is_single)
 

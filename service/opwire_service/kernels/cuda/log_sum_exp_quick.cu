@@ -53,10 +53,10 @@ struct Accumulator {
             float magic = fmaf(x, LOG2_E, MAGIC), n = magic - MAGIC;
             float rest = fmaf(n, -0x1.62e43p-1f, x);
             rest = fmaf(n, 0x1.05c61p-29f, rest);
-            float tail = fmaf(rest, 0x1.6db77ep-10f, 0x1.123dbcp-7f);
-            tail = fmaf(rest, tail, 0x1.55545ap-5f);
-            tail = fmaf(rest, tail, 0x1.55548cp-3f);
-            tail = fmaf(rest, tail, 0.5f);
+            float tail = fmaf(rest, TERM6, TERM5);
+            tail = fmaf(rest, tail, TERM4);
+            tail = fmaf(rest, tail, TERM3);
+            tail = fmaf(rest, tail, TERM2);
             tail = fmaf(rest * rest, tail, rest);
             float scale = __uint_as_float((__float_as_uint(magic) << 23) + bias);
 #if FLOATS

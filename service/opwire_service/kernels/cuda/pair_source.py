@@ -249,7 +249,7 @@ def _suits(expression: Expression, *, is_last: bool = False) -> bool:
         case Operation("erf", _) if not is_last:  # accurate as far as rounding sees
             return False
         case Operation(primitive, operands) if primitive in quick.FUNCTIONS:
-            is_able = _is_linear if primitive in pairs.OF_PAIRS else _is_element
+            is_able = _is_linear if primitive in pairs.OF_PAIRS else _is_float
             return primitive in pairs.PAIRS.own and all(map(is_able, operands))
         case Operation("multiply", operands) if not any(isinstance(each, Constant) for each in operands):
             return False
@@ -280,11 +280,8 @@ def _is_linear(expression: Expression) -> bool:
             return False
 
 
-def _is_element(expression: Expression) -> bool:
-    return isinstance(expression, InputElement)
-
-
 def _is_float(expression: Expression) -> bool:
+    """Whether an expression is an element or a constant, and one float."""
     return not isinstance(expression, Operation) and not (
         isinstance(expression, Constant) and parts(expression.value)[1]
     )

@@ -12,9 +12,11 @@ from opwire.tensor import Array, DataType
 
 from ...execution import Stop
 from .. import exact, logarithm
+from ..formulas import coefficients
 from ..reference.elements import CHUNK, Elements
 from .argreduce import extreme
 from .job import Card
+from .pair_source import single
 from .reduction import Accumulator, Reduction, Tuning
 
 POSITIONS = {ReduceFunction.ARGMAX: True, ReduceFunction.ARGMIN: False}
@@ -51,6 +53,9 @@ INTEGERS: dict[ReduceFunction, tuple[str, str, int]] = {
     ReduceFunction.SUM_SQUARE: ("U(x) * U(x)", "a + b", 0),
 }
 """Maps a function to the term of an element x, the operation that combines two results, and the initial value."""
+
+_TERMS = tuple((f"TERM{6 - i}", single(each)) for i, each in enumerate(coefficients.EXP_REST_OF_FLOATS))
+"""Macros of ``log_sum_exp_quick``: terms of the rest of the exponential."""
 
 SETTLING_EXPONENTIALS = Tuning(row_blocks=2, column_blocks=2)
 SETTLING_PRODUCT = Tuning(column_blocks=2)
@@ -97,7 +102,7 @@ def accumulator_of(function: ReduceFunction, data_type: DataType, *, in_floats: 
     needs = ("float_sums",) if in_floats else ()
     if function is ReduceFunction.LOG_SUM_EXP:
         tuning = TUNINGS["log_sum_exp", data_type]
-        quick = Accumulator("log_sum_exp_quick", 16, (format_, floats), tuning=tuning, needs=needs)
+        quick = Accumulator("log_sum_exp_quick", 16, (format_, floats, *_TERMS), tuning=tuning, needs=needs)
         return Accumulator("log_sum_exp", 32, (), tuning=SETTLING_EXPONENTIALS, quick=quick)
     settle = partial(_settle, EXACT[function], exact.FORMATS[data_type])
     if function is ReduceFunction.MULTIPLY:

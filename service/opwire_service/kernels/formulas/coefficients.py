@@ -79,6 +79,15 @@ EXP_REST = (1 / 720, 1 / 120, 1 / 24, 1 / 6, 0.5)
 EXP_REST_OF_PAIRS = EXP_REST[2:]
 """The same up to log(2)/512."""
 
+EXP_REST_OF_FLOATS = (
+    0.0013950987486168742,
+    0.008369175717234612,
+    0.04166619852185249,
+    0.16666516661643982,
+    0.5,
+)
+"""The same up to log(2)/2, as floats."""
+
 LOG = (
     0.19610238075256348,
     0.2217409610748291,
@@ -270,6 +279,7 @@ WITHIN: Mapping[str, float] = {
     "EXP2M1": 43.3,
     "EXP_REST": 38.8,
     "EXP_REST_OF_PAIRS": 34.4,
+    "EXP_REST_OF_FLOATS": 21.5,
     "LOG": 44.9,
     "LOG2": 52.0,
     "LOG1P": 43.4,
@@ -291,7 +301,7 @@ SINGLES: Mapping[tuple[float, ...], int] = {
     EXP2: 4,
     EXP2M1: 3,
     LOG: 3,
-    LOG2: 4,
+    LOG2: 3,
     LOG1P: 3,
     SINH: 2,
     COSH: 2,

@@ -27,7 +27,7 @@ MOST = 690.0
 MOST_OF_PAIRS = 87.0
 """The same for pairs of FLOAT32; beyond it, exponentials are undecided or known to vanish."""
 
-_MOST_POWER_OF_PAIRS = 126.5
+MOST_POWER_OF_PAIRS = 126.5
 
 LEAST_OF_LOGARITHMS = 2.0**-28
 """Magnitude of the operand below which pairs leave the inverse hyperbolic functions undecided."""
@@ -68,7 +68,7 @@ def _most(v: Writer) -> float:
     return MOST_OF_PAIRS if v.is_narrow else MOST
 
 
-def _exp2(v: Writer, a: Number, factor: float) -> Number:
+def exp2(v: Writer, a: Number, factor: float) -> Number:
     """Two to the power of ``a * factor``."""
     if v.has_sixteenths:
         product = v.multiply(a, v.number(16 * factor))
@@ -92,7 +92,7 @@ def _exp2m1(v: Writer, a: Number, b: Number) -> Number:
 
 def exp(v: Writer, x: Number) -> Number:
     """The product is within 2**-43: 2**-44 for the rounded constant and 2**-44 for its own rounding."""
-    power = _exp2(v, v.limited(x, _most(v)), _LOG2_E)
+    power = exp2(v, v.limited(x, _most(v)), _LOG2_E)
     if not v.is_narrow:
         return power
     return v.choose(v.compare("<", x, v.number(VANISHED)), v.number(0), power)
@@ -119,7 +119,7 @@ def log1p(v: Writer, x: Number) -> Number:
     return v.multiply(s, v.horner(fitted.LOG1P, v.multiply(s, s)))
 
 
-def _log2_of_usual(v: Writer, x: Number) -> Number:
+def log2_of_usual(v: Writer, x: Number) -> Number:
     f, e = v.split(x)
     s = v.ratio(f, v.add(f, v.number(2)))
     return v.multiply_add(s, v.horner(fitted.LOG2, v.multiply(s, s)), e)
@@ -127,8 +127,8 @@ def _log2_of_usual(v: Writer, x: Number) -> Number:
 
 def power(v: Writer, x: Number, y: Number) -> Number:
     """The logarithm is within 2**-46; times y it is at most 150 where the result is a FLOAT32."""
-    logarithm = _log2_of_usual(v, x)
-    return _exp2(v, v.limited(v.multiply(y, logarithm), _MOST_POWER_OF_PAIRS if v.is_narrow else MOST), 1)
+    logarithm = log2_of_usual(v, x)
+    return exp2(v, v.limited(v.multiply(y, logarithm), MOST_POWER_OF_PAIRS if v.is_narrow else MOST), 1)
 
 
 def tanh(v: Writer, x: Number) -> Number:
@@ -198,7 +198,7 @@ def gelu(v: Writer, x: Number) -> Number:
     squared = v.multiply(size, size)
     above = v.multiply(size, _stepped(v, fitted.TAIL, size, squared))
     beyond = v.ratio(above, _stepped(v, fitted.TAIL_OVER, size, squared))
-    falling = _exp2(v, squared, -0.5 * _LOG2_E)
+    falling = exp2(v, squared, -0.5 * _LOG2_E)
     return v.multiply_add(v.negate(falling), beyond, v.unless_negative(x))
 
 

@@ -124,13 +124,13 @@ def test_convolutions_run_again_with_the_same_filters(cpu, taps, unusual):
     """Filters are read again unless they are fixed; everything else always is."""
     cpu.warm_up()
     chosen = np.random.default_rng(4)
-    x, filters, bias = np.zeros((1, 20, 3, 3)), np.zeros((40, 20, taps, taps)), np.zeros((1, 40, 1, 1))
+    x, filters, bias = np.zeros((1, 20, 3, 3)), np.zeros((80, 20, taps, taps)), np.zeros((1, 80, 1, 1))
     inputs = {"InputTensor": x, "FilterTensor": filters, "BiasTensor": bias}
     inputs = {name: array.astype(np.float32) for name, array in inputs.items()}
     fields = {**FORWARD, **conv_fields(2, 1, 1, taps // 2, 1)}
     plan = plan_of("CONVOLUTION", inputs, **fields)
     pool = cpu._pool.with_scratch(Scratch())
-    outputs = [np.zeros((1, 40, 3, 3), np.float32) for _ in range(2)]
+    outputs = [np.zeros((1, 80, 3, 3), np.float32) for _ in range(2)]
     bound = [
         ConvolutionJob(plan).bind_fixed(fixed, inputs, {"OutputTensor": own}, cpu._library.find, pool)
         for fixed, own in zip(((), ("FilterTensor",)), outputs, strict=True)

@@ -111,32 +111,27 @@ def _to_end(graph: dict[int, list[int]], start: int, end: int) -> dict[int, list
 
 
 def _components(graph: Mapping[int, Sequence[int]], start: int) -> Iterator[list[int]]:
-    """Yields the strongly connected components that can be reached, each after those that follow it (Tarjan)."""
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on_stack: set[int] = set()
-    work = [(start, iter(graph[start]))]
-    index[start] = low[start] = 0
-    stack.append(start)
-    on_stack.add(start)
-    while work:
-        node, following = work[-1]
-        for each in following:
-            if each not in index:
-                index[each] = low[each] = len(index)
-                stack.append(each)
-                on_stack.add(each)
-                work.append((each, iter(graph[each])))
-                break
-            if each in on_stack:
-                low[node] = min(low[node], index[each])
+    """Returns the strongly connected components that can be reached, each after those that follow it (Kosaraju)."""
+    order = _depth_first(graph, start, set())
+    backward: dict[int, list[int]] = {node: [] for node in order}
+    for node in order:
+        for each in graph[node]:
+            backward[each].append(node)
+    seen: set[int] = set()
+    return reversed([_depth_first(backward, node, seen) for node in reversed(order) if node not in seen])
+
+
+def _depth_first(graph: Mapping[int, Sequence[int]], start: int, seen: set[int]) -> list[int]:
+    """Returns the nodes that can be reached and were not seen, each after those that follow it but for cycles."""
+    order, stack = [], [(start, iter(graph[start]))]
+    seen.add(start)
+    while stack:
+        node, following = stack[-1]
+        each = next((each for each in following if each not in seen), None)
+        if each is None:
+            order.append(node)
+            stack.pop()
         else:
-            work.pop()
-            if work:
-                low[work[-1][0]] = min(low[work[-1][0]], low[node])
-            if low[node] == index[node]:
-                component = stack[stack.index(node) :]
-                del stack[stack.index(node) :]
-                on_stack.difference_update(component)
-                yield component
+            seen.add(each)
+            stack.append((each, iter(graph[each])))
+    return order

@@ -7,13 +7,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .desc import MAX_REPORTED, GivenTensor, Report, ViolationAtLevels, is_object, pointer_to, show
+from .desc import MAX_REPORTED, Report, ViolationAtLevels, is_object, pointer_to, show
 from .fields import GivenTensors, TensorMember
 from .level import FeatureLevel
 from .operator import Operator
 from .operators import CATALOG, OperatorType, declaration, find, hint, nearest_first
 from .support import SupportRows, TensorSupport, row_for
 from .tensor import MAX_ELEMENTS, BufferTensorDesc
+from .tensor_desc import GivenTensor
 from .tensor_names import split
 from .violation import OBSERVED_SOURCE, Basis, Code, Fault, Violation
 

@@ -10,11 +10,12 @@ from typing import Any, Literal, Protocol, SupportsIndex
 
 import numpy as np
 
-from ..desc import Report, data_type_name, read_tensor, show
+from ..desc import Report, data_type_name, show
 from ..enums import AxisDirection, ReduceFunction
 from ..fields import TensorMember
 from ..schema import PREFIX, find, schema_of
 from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
+from ..tensor_desc import read_tensor
 from ..tensor_names import element
 from ..wire import Call
 from .arrays import (

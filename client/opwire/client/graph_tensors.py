@@ -11,9 +11,10 @@ from typing import Any, NoReturn, SupportsIndex, cast
 
 import numpy as np
 
-from ..desc import Report, data_type_name, read_tensor
+from ..desc import Report, data_type_name
 from ..errors import ContractViolation
 from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
+from ..tensor_desc import read_tensor
 from .arrays import ArrayLike, Symbolic, number_of
 from .calls import checked_name
 from .methods import OperatorMethods

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..check import Plan, check
-from ..desc import Report, read_tensor, show
+from ..desc import Report, show
 from ..graph import CONSTANT, INPUT, as_named, check_graph
 from ..graph_files import Weights, parse_graph, read_file_constants, request_level, write_graph
 from ..level import HIGHEST
 from ..tensor import Array, BufferTensorDesc, DataType
+from ..tensor_desc import read_tensor
 from ..tensor_names import grouped, ungrouped
 from ..wire import Call, constant_bytes
 from .arrays import ArrayLike, DTypeLike, as_array, is_single, layout_of

@@ -9,8 +9,9 @@ from enum import Enum
 from itertools import count, takewhile
 from typing import Any, ClassVar
 
-from ..desc import MAX_REPORTED, GivenTensor, Report, pointer_to, read_tensor, show
+from ..desc import MAX_REPORTED, Report, pointer_to, show
 from ..tensor import BufferTensorDesc
+from ..tensor_desc import GivenTensor, read_tensor
 from ..violation import Code
 from .member import UNREAD, FieldInfo, Schema, StructuredMember
 

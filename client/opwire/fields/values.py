@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..desc import GivenTensor, Report, as_integer
+from ..desc import Report, as_integer
+from ..tensor_desc import GivenTensor
 from ..violation import Code
 from .choices import Enumerated
 from .counts import Count

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..desc import Report, is_object, pointer_to, read_tensor, show
+from ..desc import Report, is_object, pointer_to, show
+from ..tensor_desc import read_tensor
 from ..violation import Code
 from .constants import CONSTANT
 from .form import LONGEST_NAME, MOST_EDGES, MOST_NODES, Edge, End, GraphForm, Node

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from opwire.check import Validation
-from opwire.desc import Report, read_tensor
+from opwire.desc import Report
 from opwire.describe import GraphInfo, OperatorInfo, RowInfo, describe
 from opwire.dxdispatch import lowest_level
 from opwire.graph import GraphValidation
@@ -21,6 +21,7 @@ from opwire.listing import state_of
 from opwire.operator import Violation
 from opwire.schema import OperatorType
 from opwire.tensor import Array, BufferTensorDesc, DataType
+from opwire.tensor_desc import read_tensor
 from opwire.violation import OBSERVED_SOURCE
 
 from ..kernels.executable import EXECUTABLE

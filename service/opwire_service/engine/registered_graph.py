@@ -12,10 +12,11 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from opwire.check import Plan
-from opwire.desc import Report, read_tensor
+from opwire.desc import Report
 from opwire.graph import CONSTANT, with_constants
 from opwire.level import FeatureLevel
 from opwire.tensor import BufferTensorDesc
+from opwire.tensor_desc import read_tensor
 from opwire.violation import Violation
 from opwire.wire import ExecuteRequest
 

@@ -1,16 +1,21 @@
 """Plans whose CUDA kernels are compiled ahead of time.
 
-They cover reductions, ARGMIN and ARGMAX, and max pooling with every function and data type in the usual layouts.
+They cover the operators that reduce axes, with every function, and max pooling, in the usual layouts of each data type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from opwire.check import Plan, check
-from opwire.enums import ReduceFunction
 from opwire.errors import ContractViolation
+from opwire.fields import Enumerated
+from opwire.schema import CATALOG, schema_of
 from opwire.tensor import DataType
+
+FAMILIES = ("reduce", "argreduce")
+"""Families whose operators reduce axes."""
 
 LAYOUTS = (([64, 4096], [1]), ([4096, 64], [0]), ([64, 4095], [1]), ([4095, 63], [0]))
 """Sizes and reduced axes: rows and columns, each with rows that are aligned to vectors and with rows that are not."""
@@ -30,15 +35,21 @@ def usual_plans() -> Iterator[Plan]:
 
 def _operators() -> Iterator[dict[str, object]]:
     for data_type in DataType:
-        for sizes, axes in LAYOUTS:
-            reduced = {"InputTensor": {"DataType": data_type.name, "Sizes": sizes}, "Axes": axes}
-            for function in ReduceFunction:
-                yield {"type": "REDUCE", "desc": {**reduced, "Function": function.name}}
-            for name in ("ARGMIN", "ARGMAX"):
-                for direction in ("INCREASING", "DECREASING"):
-                    yield {"type": name, "desc": {**reduced, "AxisDirection": direction}}
+        for kind in CATALOG.values():
+            if kind.family in FAMILIES:
+                yield from _reductions(kind.name, data_type)
         for window, stride, padding in WINDOWS:
             yield from _poolings(data_type, window, stride, padding)
+
+
+def _reductions(name: str, data_type: DataType) -> Iterator[dict[str, object]]:
+    """Yields an operator with each combination of the values of its enumerated members."""
+    chosen = [member for member in schema_of(name).members.attributes if isinstance(member, Enumerated)]
+    for sizes, axes in LAYOUTS:
+        reduced = {"InputTensor": {"DataType": data_type.name, "Sizes": sizes}, "Axes": axes}
+        for values in product(*(member.type for member in chosen)):
+            given = {member.name: value.name for member, value in zip(chosen, values, strict=True)}
+            yield {"type": name, "desc": {**reduced, **given}}
 
 
 def _poolings(data_type: DataType, window: int, stride: int, padding: int) -> Iterator[dict[str, object]]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from opwire import DataType, prepare
+from opwire.client.calls import Direction, Function, PoolingOperator
 from opwire.enums import AxisDirection, ReduceFunction
+from opwire.schema import CATALOG
 from opwire.wire import Call, Encoding, write_call
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -332,3 +334,17 @@ def test_a_desc_of_zero_strides_accepts_broadcast_arrays():
         {"type": "ARGMAX", "desc": {"InputTensor": tensor}}, np.broadcast_to(np.float32(5), (2**15, 2**15))
     )
     assert sent(call) == struct.pack("<f", 5)
+
+
+def literals(of: Any) -> set[str]:
+    """Returns the strings that a type admits."""
+    return {
+        name for each in get_args(of) for name in (literals(each) if get_args(each) else [each]) if type(name) is str
+    }
+
+
+def test_the_types_of_arguments_admit_the_names_of_the_schema():
+    """Type checkers need them written out."""
+    assert literals(Function) == {each.name for each in ReduceFunction}
+    assert literals(Direction) == {each.name for each in AxisDirection}
+    assert literals(PoolingOperator) == {name for name in CATALOG if name.rstrip("12") == "MAX_POOLING"}

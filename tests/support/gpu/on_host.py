@@ -30,15 +30,16 @@ extern "C" void NAME(long count, const INPUT *from, OUTPUT *to, unsigned char *s
 """
 
 
-def library(folder: Path, source: str, text: str) -> ctypes.CDLL:
+def library(folder: Path, source: str, text: str, before: str = "") -> ctypes.CDLL:
     """Compiles a kernel source with more text after it.
 
     Args:
         folder: where the library is built.
         source: the name of the kernel source.
         text: calls of it, as C++.
+        before: what it needs, as C++.
     """
-    return compiled(folder, source, kernel_text(source) + text)
+    return compiled(folder, Path(source).name, before + kernel_text(source) + text)
 
 
 def kernel_text(source: str) -> str:

@@ -16,9 +16,12 @@ template <class T> struct Packed { static const bool value = false; };
 template <> struct Packed<u4> { static const bool value = true; };
 template <> struct Packed<i4> { static const bool value = true; };
 
-static __device__ __forceinline__ double number(u4 x) { return x.bits; }
-static __device__ __forceinline__ double number(i4 x) { return (double)((int)(x.bits ^ 8) - 8); }
-template <class T> static __device__ __forceinline__ double number(T x) { return (double)widen(x); }
+// An element as a number that holds it exactly.
+static __device__ __forceinline__ float number(u4 x) { return x.bits; }
+static __device__ __forceinline__ float number(i4 x) { return (float)((int)(x.bits ^ 8) - 8); }
+static __device__ __forceinline__ double number(i32 x) { return x; }
+static __device__ __forceinline__ double number(u32 x) { return x; }
+template <class T> static __device__ __forceinline__ float number(T x) { return (float)widen(x); }
 
 static __device__ __forceinline__ u32 offset(const Loops &loops, u32 place) {
     u32 found = 0;

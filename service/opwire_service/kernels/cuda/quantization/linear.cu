@@ -13,18 +13,18 @@ struct Task {
     Loops loops[3];
 };
 
-static __device__ __forceinline__ i32 quantized(double quotient, double zero, const Task &task) {
-    double whole = rint(quotient) + zero;
-    if (whole != whole) return 0;
-    return (i32)fmin(fmax(whole, (double)task.least), (double)task.greatest);
+// The difference of an integer and its zero point, times a scale, rounded once. That of at most 16 bits is a float.
+template <class T> static __device__ __forceinline__ T product(float integer, float zero, float scale) {
+    float difference = integer - zero;
+    T result;
+    narrow(result, sizeof(T) == 4 ? difference * scale : odd_product(difference, scale));
+    return result;
 }
-
-// The product of an integer and a scale, rounded once.
-template <class T> static __device__ __forceinline__ T product(double integer, double scale) {
+template <class T> static __device__ __forceinline__ T product(double integer, double zero, double scale) {
     typedef Format<T> F;
-    double found = integer * scale;
-    if (sizeof(SOURCE) == 4 && is_finite(found)) {
-        double rest = fma(integer, scale, -found);
+    double difference = integer - zero, found = difference * scale;
+    if (is_finite(found)) {
+        double rest = fma(difference, scale, -found);
         if (rest != 0) {
             bool is_negative = found < 0;
             u32 bits;
@@ -34,6 +34,7 @@ template <class T> static __device__ __forceinline__ T product(double integer, d
     }
     return F::make(F::nearest(found));
 }
+typedef decltype(number(SOURCE())) Number;
 
 #if DYNAMIC
 extern "C" __global__ void __launch_bounds__(THREADS) find_extremes(const __grid_constant__ Task task) {
@@ -69,11 +70,11 @@ static __device__ float dynamic_scale(const Task &task) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) convert(const __grid_constant__ Task task) {
-    __shared__ double shared[2];
+    __shared__ float shared[2];
     if (threadIdx.x == 0) {
         float scale = dynamic_scale(task);
-        double least = __uint_as_float(task.extremes[1]);
-        i32 zero = quantized(least / scale, task.least, task);
+        float least = __uint_as_float(task.extremes[1]);
+        i32 zero = quantized(least, scale, (float)task.least, task.least, task.greatest);
         shared[0] = scale;
         shared[1] = zero;
         if (blockIdx.x == 0) {
@@ -82,13 +83,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) convert(const __grid_const
         }
     }
     __syncthreads();
-    double scale = shared[0], zero = shared[1];
+    float scale = shared[0], zero = shared[1];
     Piece piece = piece_of(task.first, task.count);
     SOURCE x[LANES];
     TARGET results[LANES];
     load<SOURCE, WALK0>(task.source, task.loops[0], piece.place, piece.count, x);
 #pragma unroll
-    for (int k = 0; k < LANES; ++k) results[k] = integer<TARGET>(quantized(number(x[k]) / scale, zero, task));
+    for (int k = 0; k < LANES; ++k) results[k] = integer<TARGET>(quantized(widen(x[k]), scale, zero, task.least, task.greatest));
     if (piece.count) store<TARGET>(task.target, piece.place, piece.count, results);
 }
 #else
@@ -104,11 +105,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) convert(const __grid_const
     load<ZERO, WALK2>(task.zero, task.loops[2], piece.place, piece.count, zero);
 #pragma unroll
     for (int k = 0; k < LANES; ++k) {
-        double moved = WALK2 == NOTHING ? (double)task.middle : number(zero[k]);
 #if QUANTIZES
-        results[k] = integer<TARGET>(quantized(number(x[k]) / number(scale[k]), moved, task));
+        const float moved = WALK2 == NOTHING ? task.middle : number(zero[k]);
+        results[k] = integer<TARGET>(quantized(widen(x[k]), widen(scale[k]), moved, task.least, task.greatest));
 #else
-        results[k] = product<TARGET>(number(x[k]) - moved, number(scale[k]));
+        const Number moved = WALK2 == NOTHING ? task.middle : number(zero[k]);
+        results[k] = product<TARGET>(number(x[k]), moved, (Number)widen(scale[k]));
 #endif
     }
     store<TARGET>(task.target, piece.place, piece.count, results);

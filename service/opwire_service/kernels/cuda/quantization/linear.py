@@ -57,7 +57,8 @@ class Linear(SingleProgramJob):
             ("DYNAMIC", int(self._is_dynamic)),
             *((f"WALK{number}", walk.kind) for number, walk in enumerate(self._walks)),
         )
-        self._program = Program(("scalars", "rounding", "loops", "quantization/lanes", "quantization/linear"), macros)
+        parts = (f"quantization/{each}" for each in ("lanes", "rounded", "linear"))
+        self._program = Program(("scalars", "rounding", "loops", *parts), macros)
 
     def _walked(self, descs: Sequence[BufferTensorDesc]) -> tuple[InputWalk, ...]:
         """Returns how each input is walked: for each dimension, a loop over blocks and a loop within a block."""

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from opwire.tensor import Array
 from opwire_service.devices.base import Device
+from opwire_service.devices.cuda.device import CudaDevice
+from tests.support.devices import loaded
+from tests.support.gpu.coverage import FEW_FLOAT64
 from tests.support.moving import moved
 
 pytestmark = [pytest.mark.cuda, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module", params=[None, FEW_FLOAT64.float64_ratio], ids=["as it is", "few float64 units"])
+def cuda(request: pytest.FixtureRequest) -> Iterator[Device]:
+    """A GPU, as it is and as one with few float64 units."""
+    with loaded("cuda") as device:
+        assert isinstance(device, CudaDevice)
+        if request.param is not None:
+            device.card = device.card._replace(float64_ratio=request.param)
+        yield device
 
 
 def running(

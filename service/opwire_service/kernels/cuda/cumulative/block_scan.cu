@@ -54,23 +54,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) run_blocks(const _
     __syncthreads();
     extent_of(own).of_warp().join_into(extent);
     __syncthreads();
-    const bool is_plain = extent.is_plain(SHARING * SHARE), is_first = threadIdx.x % SHARING == 0;
+    const bool is_first = threadIdx.x % SHARING == 0;
     Plain plain;
     Running running;
     plain.clear();
     running.clear();
     bool are_done = false;
-    if (is_plain) {
+    // Returns false if a thread cannot go on from an exact sum: then everything is computed again.
+    const auto scan_plainly = [&] {
         Plain sum = total_of<Plain>(own);
         run_up(shared.plain, sum);
         if (!is_first) plain = shared.plain[threadIdx.x - 1];
         are_done = plain.results(own, mine);
-    } else {
+        return Plain::IS_EXACT || !__syncthreads_or(!are_done && !plain.is_exact());
+    };
+    const bool is_plain = extent.is_plain(SHARING * SHARE) && scan_plainly();
+    if (!is_plain) {
+        plain.clear();
         Running sum = total_of<Running>(own);
         run_up(shared.running, sum);
         if (!is_first) running.merge(shared.running[threadIdx.x - 1]);
         Extent of_own = extent_of(own);
-        if (of_own.is_plain(SHARE)) are_done = running.results(plain, of_own, own, mine);
+        are_done = of_own.is_plain(SHARE) && running.results(plain, of_own, own, mine);
     }
     Place place(all, threadIdx.x * SHARE);
     if (!are_done && place.is_there) {

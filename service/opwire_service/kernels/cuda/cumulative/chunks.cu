@@ -25,7 +25,7 @@ static __device__ __noinline__ Running run_up_items(const Input *items) {
     for (u32 k = 0; k < SHARE; ++k) own[k] = items[k];
     const Extent extent = extent_of(own);
     Running sum;
-    if (extent.is_plain(SHARE)) {
+    if (extent.is_plain(SHARE) && (Plain::IS_EXACT || total_of<Plain>(own).is_exact())) {
         sum = total_of<Plain>(own).running(extent);
     } else {
         sum.clear();
@@ -109,6 +109,19 @@ struct Part {
     __device__ __forceinline__ bool is_plain() const { return extent.is_plain(WARP * SHARE); }
 };
 
+// Scans a warp in plain sums. Returns false if not all are exact, and then its extent is not plain either.
+static __device__ __forceinline__ bool scan_plainly(const Input (&own)[SHARE], Part &part, Running &total) {
+    Plain sum = total_of<Plain>(own);
+    run_up_warp<WARP>(threadIdx.x % WARP, sum);
+    if (!Plain::IS_EXACT && !__all_sync(~0u, sum.is_exact())) {
+        part.extent.give_up();
+        return false;
+    }
+    part.before = before_each(sum);
+    total = sum.running(part.extent);
+    return true;
+}
+
 // Address of a thread's n-th group of LANES items, or null past the end of the line: the first group is at `from`, with
 // `left` items from there on.
 template <class T> static __device__ __forceinline__ T *group(T *tensor, u32 from, u32 step, u32 left, u32 n) {
@@ -129,12 +142,7 @@ static __device__ __forceinline__ void begin_chunk(
     items.take(own);
     part.extent = extent_of(own).of_warp();
     Running total;
-    if (part.is_plain()) {
-        Plain sum = total_of<Plain>(own);
-        run_up_warp<WARP>(lane, sum);
-        part.before = before_each(sum);
-        total = sum.running(part.extent);
-    } else {
+    if (!part.is_plain() || !scan_plainly(own, part, total)) {
         part.before.clear();
         total = run_up_items(items.of_thread());
     }

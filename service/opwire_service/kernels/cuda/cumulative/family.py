@@ -62,7 +62,7 @@ class CudaRunningJob(BaseJob):
 
     Args:
         plan: the plan, with the strides that its tensors have on the GPU.
-        processors: number of multiprocessors of the GPU.
+        card: what the launches depend on.
         sums: whether to compute sums rather than products.
     """
 
@@ -70,6 +70,7 @@ class CudaRunningJob(BaseJob):
         source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         attributes, axis = plan.attributes, plan.attributes.Axis
         self._sums, self._type = sums, source.data_type
+        self._plain = "plain_floats" if card.prefers_pairs else "plain_doubles"
         self._exclusive = bool(attributes.HasExclusiveSum if sums else attributes.HasExclusiveProduct)
         self._length = source.sizes[axis]
         steps = [(source.sizes[i], source.element_strides[i], target.element_strides[i]) for i in range(source.rank)]
@@ -152,9 +153,10 @@ class CudaRunningJob(BaseJob):
         else:
             macros += (("PASS", "ONLY"), ("HALF", int(self._type is DataType.FLOAT16)))
             macros += _SUM if self._sums else ()
-            name = "sum" if self._sums else "product"
-            exactly = ("floats", "certified", "sums") if self._sums else ("product",)
-            sources = ("types", "rounding", *exactly, f"cumulative/{name}")
+            exactly: tuple[str, ...] = ("product", "cumulative/product")
+            if self._sums:
+                exactly = ("floats", "certified", "sums", "cumulative/sum", f"cumulative/{self._plain}")
+            sources = ("types", "rounding", *exactly)
         ways = ("lines",) if self._by_lines else ("chunk_states", "chunks") if self._by_chunks else ("block_scan",)
         parts = (f"cumulative/{each}" for each in ("running", *ways))
         return Program(("scalars", *sources, "movement/walk", *parts), macros)

@@ -12,18 +12,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) run_lines(const __grid_con
         Input items[AHEAD] = {};
         Output results[AHEAD];
         Extent extent;
-        Plain none, total;
+        Plain none;
         extent.clear();
         none.clear();
-        total.clear();
 #pragma unroll
         for (u32 k = 0; k < AHEAD; ++k)
             if (i + k < all.length) items[k] = all.source[here + (i + k) * all.step];
 #pragma unroll
         for (u32 k = 0; k < AHEAD; ++k) extent.cover(items[k]);
-        if (extent.is_plain(AHEAD) && running.results(none, extent, items, results)) {
-            total.take_all(items);
-            running.merge(total.running(extent));
+        const bool is_plain = extent.is_plain(AHEAD) && running.results(none, extent, items, results);
+        if (is_plain && (Plain::IS_EXACT || total_of<Plain>(items).is_exact())) {
+            running.merge(total_of<Plain>(items).running(extent));
         } else {
 #pragma unroll
             for (u32 k = 0; k < AHEAD; ++k)

@@ -7,9 +7,13 @@ struct Extent {
     __device__ __forceinline__ Extent of_warp() const { return *this; }
     __device__ __forceinline__ void join_into(Extent &) const {}
     __device__ __forceinline__ bool is_plain(u32) const { return true; }
+    __device__ __forceinline__ void give_up() {}
 };
 
 struct Running : Accumulator {
+    static const bool IS_EXACT = true;
+
+    __device__ __forceinline__ bool is_exact() const { return true; }
     __device__ __forceinline__ void take(Input x) {
         Collector one;
         one.clear();

@@ -149,7 +149,7 @@ static __device__ __forceinline__ Extent extent_of(const Input (&items)[SHARE]) 
     return own;
 }
 
-template <class T> static __device__ __forceinline__ T total_of(const Input (&items)[SHARE]) {
+template <class T, u32 COUNT> static __device__ __forceinline__ T total_of(const Input (&items)[COUNT]) {
     T own;
     own.clear();
     own.take_all(items);

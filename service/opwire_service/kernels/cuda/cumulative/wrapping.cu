@@ -12,12 +12,15 @@ struct Always {
     __device__ __forceinline__ Always of_warp() const { return *this; }
     __device__ __forceinline__ void join_into(Always &) const {}
     __device__ __forceinline__ bool is_plain(u32) const { return true; }
+    __device__ __forceinline__ void give_up() {}
 };
 typedef Always Extent;
 
 struct Accumulator {
+    static const bool IS_EXACT = true;
     UNSIGNED value;
 
+    __device__ __forceinline__ bool is_exact() const { return true; }
     __device__ __forceinline__ void clear() { value = START; }
     __device__ __forceinline__ void merge(const Accumulator &other) {
         UNSIGNED a = value, b = other.value;

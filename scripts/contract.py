@@ -16,7 +16,17 @@ from pathlib import Path
 from opwire_service.process.application import create_app
 from opwire_service.settings import Settings
 
-from . import client_methods, directml_figures, figures, knowledge, onnx_nodes, operator_pages, tables, webnn
+from . import (
+    client_methods,
+    directml_figures,
+    figures,
+    knowledge,
+    onnx_nodes,
+    operator_pages,
+    rate_figures,
+    tables,
+    webnn,
+)
 from .drawing.palette import with_colors
 from .drawing.picture import CAPTIONS, FOLDER, captions, pictures
 
@@ -29,6 +39,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     **tables.REGIONS,
     **figures.REGIONS,
     **directml_figures.REGIONS,
+    **rate_figures.REGIONS,
     **knowledge.REGIONS,
     **onnx_nodes.REGIONS,
     **webnn.REGIONS,

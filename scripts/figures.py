@@ -141,7 +141,7 @@ def movement() -> str:
     """Returns the speed of data movement relative to a plain copy: a row per operator, a column per layout and size."""
     cells = [row for row in rows("families.json") if "copy" in row["seconds"] and row["size"] != "16KB"]
     columns = list(dict.fromkeys((cell["layout"], cell["size"]) for cell in cells))
-    shares = {(cell["name"], cell["layout"], cell["size"]): f"{_of_copy(cell):.2f}" for cell in cells}
+    shares = {(cell["name"], cell["layout"], cell["size"]): f"{of_copy(cell):.2f}" for cell in cells}
     made = [
         [name, *(shares.get((name, *column), "") for column in columns)]
         for name in dict.fromkeys(cell["name"] for cell in cells)
@@ -149,7 +149,7 @@ def movement() -> str:
     return table(["fraction of copy speed", *(f">{layout}, {size}" for layout, size in columns)], made)
 
 
-def _of_copy(row: Row) -> float:
+def of_copy(row: Row) -> float:
     return float(row["seconds"]["copy"] / row["seconds"]["opwire"])
 
 
@@ -206,7 +206,7 @@ def cuda_families() -> str:
 def _on_card(groups: Mapping[str, list[Row]]) -> str:
     made = []
     for name, cells in groups.items():
-        shares = [_of_copy(row) for row in cells]
+        shares = [of_copy(row) for row in cells]
         ends = _ends(cells, lambda row: _short(row["name"]))
         made.append([name, len(cells), f"{min(shares):.2f} to {max(shares):.2f}", _mean(cells), *ends])
     return table(["", ">cases", ">fraction of copy speed", ">speedup over PyTorch", "minimum", "maximum"], made)

@@ -43,7 +43,11 @@ def main(given: argparse.Namespace) -> None:
     rows = []
     for cell in cells[:1] if given.quick else cells:
         found = {card.name: predicted(cell, card) for card in CARDS}
-        rows.append({**cell.key, "cards": {name: each._asdict() for name, each in found.items()}})
+        rows.append({**cell.key, "cards": {name: each.told for name, each in found.items()}})
         print(f"{cell!s:50}", *(f"{each.ratio:.2f} {each.limit:8}" for each in found.values()), flush=True)
     if given.json:
-        write(given.json, "rates", {"versions": versions("nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm")}, rows)
+        known = {
+            "versions": versions("nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm"),
+            "cards": [card.told for card in CARDS],
+        }
+        write(given.json, "rates", known, rows)

@@ -57,6 +57,20 @@ class Board(NamedTuple):
         """See ``Card.float64_ratio`` of the kernels."""
         return self.architecture.float32 // self.architecture.float64
 
+    @property
+    def told(self) -> dict[str, str | float]:
+        """The card as results name it."""
+        return {
+            "name": self.name,
+            "architecture": self.architecture.name,
+            "processors": self.processors,
+            "clock": self.clock,
+            "float64_ratio": self.float64_ratio,
+            "bandwidth": self.bandwidth,
+            "bytes": self.bytes,
+            "source": self.source,
+        }
+
     def seconds(self, counts: Mapping[str, float]) -> dict[str, float]:
         """Returns how long each pipe takes for a number of instructions of all lanes."""
         shared = self.architecture.conversions == self.architecture.float64

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from .paths import Path
+from .paths import FLOAT64, Path
 
 LOADS, STORES, SHARED = ("LDG", "LD"), ("STG", "ST"), ("LDS", "STS")
 
-_FLOAT64 = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
 _FLOAT32 = ("FADD", "FMUL", "FFMA", "FADD2", "FMUL2", "FFMA2", "HADD2", "HMUL2", "HFMA2", "IMAD", "F2FP")
 _CONVERSIONS = ("F2F", "F2I", "I2F", "FRND")
 _SPECIAL = ("MUFU", "POPC", "FLO", "BREV", "REDUX", *_CONVERSIONS)
@@ -24,7 +23,7 @@ _CONTROL = (
 def pipe(name: str) -> str:
     """Returns the pipe of an instruction, or an empty name if it only takes a slot of the issue."""
     base, *modifiers = name.split(".")
-    if base in _FLOAT64:
+    if base in FLOAT64:
         return "float64"
     if base in _CONVERSIONS and any("64" in each for each in modifiers):
         return "conversions"

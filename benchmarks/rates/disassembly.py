@@ -18,7 +18,8 @@ _LABEL = re.compile(r"(?P<label>[.$\w]+):$")
 _ACCESSES = ("LDG", "LD", "STG", "ST", "LDS", "STS")
 _WIDTHS = {"64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
 _ENDS = ("EXIT", "RET", "KILL")
-_TWO_WAYS = ("BRA.DIV", "BRA.CONV")  # to code for warps whose lanes have diverged
+_IF_APART, _IF_TOGETHER = "BRA.DIV", "BRA.CONV"
+"""Branches of warps whose lanes have diverged, or have not; they are taken to have not."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,17 @@ class Instruction:
         return self.base == "BRA" or (self.base == "CALL" and self.target.startswith(".L_"))
 
     @property
+    def is_conditional(self) -> bool:
+        return self.is_branch and self.is_guarded
+
+    @property
     def is_call(self) -> bool:
         return self.base == "CALL" and not self.is_branch
 
     @property
     def width(self) -> int:
-        """Bytes that a lane loads or stores."""
-        if self.base not in _ACCESSES:
+        """Bytes of tensors that a lane loads or stores; none if blocks exchange them, which is ordered."""
+        if self.base not in _ACCESSES or "STRONG" in self.name:
             return 0
         return next((_WIDTHS[part] for part in self.name.split(".")[1:] if part in _WIDTHS), 4)
 
@@ -94,10 +99,10 @@ def _link(blocks: list[Block], labels: dict[str, int]) -> None:
         if not block.instructions:
             continue
         last = block.instructions[-1]
-        is_conditional = last.is_guarded or last.name in _TWO_WAYS
-        if last.is_branch and last.target in labels and last.name not in _TWO_WAYS:
+        if last.is_branch and last.target in labels and last.name != _IF_APART:
             block.next.append(labels[last.target])
-        if (is_conditional or not _ends_block(last)) and i + 1 < len(blocks):
+        goes_on = not _ends_block(last) or last.name == _IF_APART
+        if (goes_on or (last.is_guarded and last.name != _IF_TOGETHER)) and i + 1 < len(blocks):
             block.next.append(i + 1)
 
 

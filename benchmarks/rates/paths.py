@@ -20,11 +20,24 @@ _BYTE = 24.0
 _RARE = 1e5
 """Cost of a call or of an atomic operation, in instructions."""
 
+_BRANCH = 40
+"""Cost of a conditional branch: what runs for nearly all elements has few, and a chain of them skips it."""
+
+_DOUBLE = 4
+"""Cost of an instruction of float64: kernels that can do without need it for what is undecided."""
+
 _NOMINAL = 4
 """Iterations of a loop that moves data, while paths are compared."""
 
+FLOAT64 = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX")
 _ATOMIC = ("ATOM", "ATOMG", "RED")
 _LOADS, _STORES = ("LDG", "LD"), ("STG", "ST")
+
+
+def _cost(each: Instruction) -> float:
+    if each.base in _ATOMIC or each.is_call:
+        return _RARE
+    return (_DOUBLE if each.base in FLOAT64 else 1) + _BRANCH * each.is_conditional
 
 
 @dataclass
@@ -51,9 +64,8 @@ class Path:
         """Returns its value in instructions, given the widest access of the kernel; the narrower, the less worth."""
         own = 0.0
         for each, count in self.counts.items():
-            is_rare = each.base in _ATOMIC or each.is_call
             moved = each.width if each.base in (*_LOADS, *_STORES) else 0
-            own += count * (_BYTE * moved * moved / widest - 1 - _RARE * is_rare)
+            own += count * (_BYTE * moved * moved / widest - _cost(each))
         return own + sum((_NOMINAL if loop.moved(*_LOADS, *_STORES) else 1) * loop.value(widest) for loop in self.loops)
 
     def joined(self, other: Path) -> Path:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
 from opwire.check import Plan, check
+from opwire_service.kernels.code_files import write_own
 from opwire_service.kernels.cuda import JOBS
+from opwire_service.kernels.cuda.compiler import OPTIONS, file_name
 from opwire_service.kernels.cuda.job import Card, CudaMemory, KernelLaunch, Launch, MatrixProduct, Program
-from tests.support.gpu.nvrtc import machine_code
+from opwire_service.kernels.folder import cache_folder
+from tests.support.gpu.nvrtc import machine_code, version
 
 from ..cell import Cell
 from .cards import Board
@@ -46,6 +50,12 @@ class Prediction(NamedTuple):
     ratio: float
     limit: str
     per_element: dict[str, float]
+
+    @property
+    def told(self) -> dict[str, str | float]:
+        """The prediction as results have it, with the float64 instructions of an element."""
+        float64 = self.per_element.get("float64", 0.0)
+        return {"ratio": round(self.ratio, 3), "limit": self.limit, "float64": round(float64, 2)}
 
 
 def predicted(cell: Cell, card: Board) -> Prediction:
@@ -115,8 +125,19 @@ def _kernels(launches: Iterable[Launch]) -> dict[tuple[Program, str], int]:
 
 @cache
 def _paths(program: Program, architecture: str) -> dict[str, Path]:
-    found = functions(disassembled(machine_code(program.code, architecture)))
+    found = functions(_disassembled(program.code, architecture))
     return {name: common_path(blocks) for name, blocks in found.items() if not name.startswith("$")}
+
+
+def _disassembled(code: str, architecture: str) -> str:
+    """Returns the machine code of a program as text, which is kept for later runs."""
+    kept = cache_folder() / "rates" / f"{file_name(code, (*OPTIONS, architecture), version())}.text"
+    try:
+        return zlib.decompress(kept.read_bytes()).decode()
+    except OSError:
+        text = disassembled(machine_code(code, architecture))
+        write_own(kept, zlib.compress(text.encode(), 1))
+        return text
 
 
 def _path(program: Program, entry: str, architecture: str) -> Path:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from benchmarks.rates.cards import CARDS, TURING, Board
 from benchmarks.rates.counting import Work, executed, pipe
-from benchmarks.rates.disassembly import Block, functions
+from benchmarks.rates.disassembly import Block, Instruction, functions
 from benchmarks.rates.paths import common_path
 
 STRAIGHT = """
@@ -53,6 +55,36 @@ sums:
 """
 """A loop over vectors, and one over the elements that are left over."""
 
+CONVERGED = """
+sums:
+        /*0000*/                   LDG.E R4, [R2.64] ;
+        /*0010*/                   BRA.CONV ~URZ, `(.L_x_0) ;
+        /*0020*/                   CALL.REL.NOINC `($warpsync) ;
+.L_x_0:
+        /*0030*/                   BRA.DIV UR4, `(.L_x_1) ;
+        /*0040*/                   STG.E [R2.64], R4 ;
+        /*0050*/                   EXIT ;
+.L_x_1:
+        /*0060*/                   STG.E.128 [R2.64], R4 ;
+        /*0070*/                   EXIT ;
+"""
+"""A branch around what a warp does whose lanes have diverged, and a branch to it."""
+
+_STEPS = " DADD R4, R4, R4 ;\n" * 40
+_SKIPS = "".join(f" @P0 BRA `(.L_x_{k}) ;\n DMUL R4, R4, R4 ;\n.L_x_{k}:\n FADD R4, R4, R4 ;\n" for k in range(10, 16))
+
+CHAIN = f"""
+sums:
+ LDG.E R4, [R2.64] ;
+ @P1 BRA `(.L_x_1) ;
+{_STEPS} BRA `(.L_x_2) ;
+.L_x_1:
+{_SKIPS}.L_x_2:
+ STG.E [R2.64], R4 ;
+ EXIT ;
+"""
+"""Straight code, and a shorter way whose every step may be skipped."""
+
 
 def names(blocks: list[Block]) -> set[str]:
     return {each.name for each in common_path(blocks).counts}
@@ -69,6 +101,22 @@ def test_the_common_path_moves_the_data_and_leaves_out_what_is_rare():
     assert names(functions(STRAIGHT)["compute"]) == {
         *("S2R", "ISETP.GE.U32.AND", "EXIT", "LDG.E.128", "DADD", "BRA", "STG.E.64"),
     }
+
+
+def test_lanes_of_a_warp_stay_together():
+    assert names(functions(CONVERGED)["sums"]) == {"LDG.E", "BRA.CONV", "BRA.DIV", "STG.E", "EXIT"}
+
+
+def test_the_common_path_does_not_skip_step_after_step():
+    text = re.sub(r"^ ", "        /*0000*/ ", CHAIN, flags=re.MULTILINE)
+    assert names(functions(text)["sums"]) == {"LDG.E", "BRA", "DADD", "STG.E", "EXIT"}
+
+
+@pytest.mark.parametrize(
+    ("name", "width"), [("LDG.E.128", 16), ("STG.E.U16", 2), ("LD.E.128.STRONG.GPU", 0), ("DADD", 0)]
+)
+def test_what_blocks_tell_each_other_is_no_traffic(name, width):
+    assert Instruction(name).width == width
 
 
 def test_instructions_of_straight_code_are_those_of_all_threads():

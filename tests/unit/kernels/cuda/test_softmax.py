@@ -112,6 +112,8 @@ def rows(dtype: type) -> dict[str, Array]:
         "usual": draw.standard_normal(40_000) * 3,
         "equal": np.full(400, 0.3),
         **{"far": far, "masked": masked, "rising": rising, "falling": rising[::-1]},
+        "dominated": np.append(draw.standard_normal(3999) * 40, 190),
+        "vanishing": np.append(np.full(999, -300), 5),
         "large": 1000 + draw.standard_normal(4000),
         "one": np.array([5, -1e4, -1e4, -np.inf]),
         "nothing": np.full(8, -np.inf),

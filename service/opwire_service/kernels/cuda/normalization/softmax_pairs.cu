@@ -134,7 +134,10 @@ struct Row {
     static const bool TELLS_AT_ONCE = true;
 
     template <class To> __device__ __forceinline__ bool is_settled(float x, Pair term, To &result) const {
-        if (LOGARITHM) return narrowly_within(gap(exact_sum(x, -peak), factor), reach, LEAST_RESULT, false, result);
+        if (LOGARITHM) {
+            Pair found = gap(exact_sum(x, -peak), factor);
+            return narrowly_within(found, fmaf(fabsf(found.hi), 0x1p-45f, reach), LEAST_RESULT, false, result);
+        }
         float distance = fminf(peak - x, -VANISHED);
         return narrowly(product(term, factor), fmaf(distance, PER_UNIT, reach), LEAST_RESULT, true, result);
     }
@@ -184,7 +187,7 @@ struct Row {
         row.peak = state.peak;
 #if LOGARITHM
         row.factor = state.peaks == 1 && total.hi < 1 ? log1p_of_pair(total) : log_of_pair(all);
-        row.reach = row.factor.hi * (1.5f * error + 1.01f * LOGARITHM_ERROR);
+        row.reach = row.factor.hi * (1.5f * error + 1.01f * LOGARITHM_ERROR) + 0x1p-72f;  // 2^32 times TINY_TERM
 #else
         Pair inverse = quotient(1.0f, all);
         row.factor = ::sum(inverse, hi_of(inverse) * hi_of(product_sum(negated(all), inverse, 1.0f)));

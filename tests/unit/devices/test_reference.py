@@ -44,7 +44,7 @@ def test_endless_work_stops_on_request_without_allocating(device, data_type, fun
     tensor = {"DataType": data_type, "Sizes": [2**32 - 1], "Strides": [0]}
     plan = check({"type": "REDUCE", "desc": {"InputTensor": tensor, "Function": function, "Axes": [0]}})
     one = np.array([1], plan.inputs["InputTensor"].data_type.dtype).tobytes()
-    clock = Clock(20)
+    clock = Clock(2 if device.name == "cuda" else 20)  # a GPU is done so soon that a busy host seldom asks
     tracemalloc.start()
     try:
         with pytest.raises(Stopped):

@@ -44,6 +44,7 @@ def test_the_page_explains_itself(tabs, console_url, explorer):
     expect(explorer.get_by_text("valid from")).to_be_visible()
     explorer.goto(f"{console_url}/")
     intro.locator("summary").click()
+    explorer.wait_for_function("sessionStorage.getItem('opwire-intro') !== null")
     explorer.reload()
     expect(intro).not_to_have_attribute("open", "")
     deep = tabs.tab(f"{console_url}/#q=pool").page

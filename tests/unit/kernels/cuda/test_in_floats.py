@@ -108,3 +108,17 @@ def test_results_are_those_of_the_cpu(launched, cpu, case, dtype):
         wrong = decided.reshape(right.shape) & ~same
         assert not wrong.any(), (kind, found[wrong][:5], right[wrong][:5], wrong.sum())
         assert decided.mean() > 0.99, (kind, decided.mean())
+
+
+@pytest.mark.parametrize("card", [CARD, Card(132, 2)], ids=lambda card: f"float64 ratio {card.float64_ratio}")
+def test_interpolated_zeros_are_positive(tmp_path, cpu, card):
+    zeros = np.full(SIZES, -0.0, np.float32)
+    wanted = plan("twice", np.float32)
+    right = answer(cpu, wanted, {"InputTensor": zeros})
+    found = np.empty_like(right)
+    undecided = Launched(tmp_path, "zeros", wanted, card, "resample", "Task").run(
+        {"InputTensor": zeros}, {"OutputTensor": found}
+    )
+    assert not undecided.size
+    assert not np.signbit(found).any()
+    assert not np.signbit(right).any()

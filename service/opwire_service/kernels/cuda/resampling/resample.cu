@@ -147,7 +147,7 @@ static __device__ __forceinline__ bool is_exact(const Around (&pairs)[RESAMPLED]
 
 static __device__ __forceinline__ bool interpolate(const Element *source, const Around (&pairs)[RESAMPLED], Element &result) {
     float mass;
-    double value = between<0>(source, pairs, mass);
+    double value = between<0>(source, pairs, mass) + 0.0;  // no result is a negative zero
     return settled(value, mass, result) || (sizeof(Element) == 1 && is_exact(pairs));
 }
 

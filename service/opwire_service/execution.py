@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Self
+
+import numpy as np
 
 from opwire.tensor import Array
 
@@ -18,3 +21,29 @@ Bound = Callable[[Stop], None]
 
 class Stopped(Exception):
     """Work was abandoned because ``stop()`` returned True. The content of the outputs is undefined."""
+
+
+class FixedMemory:
+    """Bytes that nobody changes any more.
+
+    Arrays that cannot be written to may still change, by another view of their memory. Only those on fixed memory are
+    known not to, so what follows from their elements can be kept.
+    """
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = np.frombuffer(data, np.uint8)
+        address, _ = self._data.__array_interface__["data"]
+        self.__array_interface__ = {**self._data.__array_interface__, "data": (address, True)}
+
+    @classmethod
+    def fix(cls, data: memoryview) -> memoryview:
+        """Returns a view of bytes that the caller promises never to change again."""
+        return np.asarray(cls(data)).data if data.nbytes else data
+
+    @classmethod
+    def under(cls, array: Array) -> Self | None:
+        """Returns the fixed memory that an array lies in, or None."""
+        owner: object = array
+        while isinstance(owner, np.ndarray | memoryview):
+            owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+        return owner if isinstance(owner, cls) else None

@@ -20,6 +20,8 @@ from opwire.tensor_desc import read_tensor
 from opwire.violation import Violation
 from opwire.wire import ExecuteRequest
 
+from ..execution import FixedMemory
+
 _ALIGNMENT = 64
 """Alignment of constants in bytes, sufficient for every data type."""
 
@@ -119,7 +121,7 @@ class RegisteredGraph:
         self._constants: dict[str, memoryview] = {}
         begin = _LENGTH + self.json_size
         for node, size in described["constants"].items():
-            self._constants[CONSTANT + node] = mapped[begin : begin + size]
+            self._constants[CONSTANT + node] = FixedMemory.fix(mapped[begin : begin + size])
             begin += _aligned(size)
 
     def _described(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from opwire.wire import Executed, ExecuteRequest, Payload, ValidateRequest, read
 from ..engine.graph_registry import refuse_name
 from ..engine.plan_cache import Prepared
 from ..engine.registered_graph import StoredGraph, as_named
-from ..execution import Arrays
+from ..execution import Arrays, FixedMemory
 from .documents import read_document
 from .engine import OfflineEngine, shared
 
@@ -133,12 +133,12 @@ class OfflineSession:
             ContractViolation, RequestError: as for ``register``.
         """
         with self._call():
-            return self._prepare(request, lambda data, given: data.toreadonly())
+            return self._prepare(request, lambda data, given: data)
 
     def _prepare(self, request: ExecuteRequest, keep: Callable[[memoryview, Payload], memoryview]) -> PreparedGraph:
         prepared = self._engine.prepare(request)
         found = read_constants(prepared.plan, request)
-        kept = {node: keep(data, request.inputs[CONSTANT + node]) for node, data in found.items()}
+        kept = {node: FixedMemory.fix(keep(data, request.inputs[CONSTANT + node])) for node, data in found.items()}
         arrays = {CONSTANT + node: prepared.plan.inputs[CONSTANT + node].view(data) for node, data in kept.items()}
         return PreparedGraph(StoredGraph(request.operator, prepared.plan, kept), prepared, arrays, request.strict)
 
@@ -226,6 +226,5 @@ def open_session(device: str | None) -> OfflineSession:
 
 
 def _kept(data: memoryview, given: Payload) -> memoryview:
-    """Returns the bytes of a constant, copied if they are those of an array that the caller may change."""
-    changeable = isinstance(given, memoryview) and not given.readonly
-    return (np.frombuffer(data, np.uint8).copy().data if changeable else data).toreadonly()
+    """Returns the bytes of a constant, copied if they are those of an array, which the caller may change."""
+    return np.frombuffer(data, np.uint8).copy().data if isinstance(given, memoryview) else data

@@ -144,14 +144,40 @@ def test_registered_graphs_run_by_name(server_url):
                 call("small")
 
 
-def test_constants_of_registered_graphs_do_not_change():
-    weights = np.full((2, 3), -4, np.float32)
+SQUARE = np.ones((64, 64), np.float32)
+
+
+def product_with(weights: Any) -> Graph:
+    """A graph of two steps, the first of which reads nothing but a constant."""
     graph = Graph()
-    graph.element_wise_add(graph.input("x", "FLOAT32", [2, 3]), weights)
+    twice = graph.element_wise_add(weights, weights)
+    graph.gemm(graph.input("x", "FLOAT32", SQUARE.shape), twice)
+    return graph
+
+
+def product(value: int) -> list[list[float]]:
+    found: list[list[float]] = (128 * value * SQUARE).tolist()
+    return found
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_constants_of_registered_graphs_do_not_change(read_only):
+    weights = 2 * SQUARE
     with opwire.local() as client:
-        client.register_graph("add", graph)
-        weights[...] = 0
-        assert client.execute("add", {"x": X}).output.tolist() == (X - 4).tolist()
+        client.register_graph("product", product_with(np.broadcast_to(weights, SQUARE.shape) if read_only else weights))
+        for _ in range(3):
+            weights[...] = 0
+            assert client.execute("product", {"x": SQUARE}).output.tolist() == product(2)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_constants_of_other_graphs_are_read_in_each_call(read_only):
+    weights = 0 * SQUARE
+    graph = product_with(np.broadcast_to(weights, SQUARE.shape) if read_only else weights)
+    with opwire.local() as client:
+        for value in range(4):
+            weights[...] = value
+            assert client.execute(graph, {"x": SQUARE}).output.tolist() == product(value)
 
 
 def found(validation: opwire.Validation) -> tuple[object, ...]:

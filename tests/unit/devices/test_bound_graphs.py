@@ -18,7 +18,7 @@ from opwire.tensor import Array
 from opwire_service.devices import load
 from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import CpuDevice
-from opwire_service.execution import Stopped
+from opwire_service.execution import FixedMemory, Stopped
 from opwire_service.kernels.cpu.elementwise.kernel import is_ready
 from opwire_service.kernels.cpu.run.bound_graph import COPIED_BYTES, BoundGraphs
 from tests.support.execution import never_stop
@@ -86,16 +86,12 @@ def bound_parts(device: CpuDevice, plan: Plan) -> list[bool]:
     return [part is not None for _, part in graph._parts]
 
 
-class Memory:
-    """An owner of the memory of an array that cannot be written to."""
+def fixed(array: Array) -> memoryview:
+    return FixedMemory.fix(array.data.cast("B"))
 
-    def __init__(self, array: Array) -> None:
-        self.held = array
-        address, _ = array.__array_interface__["data"]
-        self.__array_interface__ = {**array.__array_interface__, "data": (address, True)}
 
-    def read_only(self) -> Array:
-        return np.asarray(self)
+def on(memory: memoryview) -> Array:
+    return np.frombuffer(memory, np.int32).reshape(SIZES)
 
 
 def test_each_run_reads_its_input_and_the_constants_as_they_are(cpu_device, plan, bound):
@@ -130,11 +126,19 @@ def test_constants_are_not_kept_alive(cpu_device, plan, bound):
     assert [each() for each in watched] == [None] * 3
 
 
+def test_constants_that_cannot_be_written_to_may_change_all_the_same(cpu_device, plan, bound):
+    inputs = {name: np.broadcast_to(array, SIZES) for name, array in bound.items()}
+    for seed in range(1, 4):
+        for name, array in drawn(seed).items():
+            bound[name][...] = array
+        assert np.array_equal(run(cpu_device, plan, inputs), expected(bound))
+
+
 def test_what_depends_on_fixed_constants_alone_runs_once(cpu_device, plan, bound):
     one, two, _ = bound
-    owners = {name: Memory(bound[name].copy()) for name in (one, two)}
+    memory = {name: fixed(bound[name].copy()) for name in (one, two)}
     for seed in range(TIMES):
-        inputs = {**{name: owner.read_only() for name, owner in owners.items()}, "x": drawn(seed)["x"]}
+        inputs = {**{name: on(each) for name, each in memory.items()}, "x": drawn(seed)["x"]}
         assert np.array_equal(run(cpu_device, plan, inputs), expected(inputs))
         assert bound_parts(cpu_device, plan) == [True]
 
@@ -143,26 +147,24 @@ def test_fixed_constants_of_another_owner_are_read_anew(cpu_device, plan, bound)
     one, two, x = bound
     for seed in range(TIMES):
         bound[one][...] = drawn(seed)[one]
-        owner = Memory(bound[one])
-        inputs = {one: owner.read_only(), two: Memory(bound[two]).read_only(), x: bound[x]}
+        inputs = {one: on(fixed(bound[one])), two: on(fixed(bound[two])), x: bound[x]}
         for _ in range(TIMES):
             assert np.array_equal(run(cpu_device, plan, inputs), expected(inputs))
 
 
 def test_fixed_constants_are_not_kept_alive(cpu_device, plan, bound):
-    owners = {name: Memory(bound[name]) for name in bound}
-    watched = [weakref.ref(owner) for owner in owners.values()]
+    memory = {name: fixed(bound[name]) for name in bound}
+    watched = [weakref.ref(FixedMemory.under(on(each))) for each in memory.values()]
     for _ in range(TIMES):
-        run(cpu_device, plan, {name: owner.read_only() for name, owner in owners.items()})
-    owners.clear()
+        run(cpu_device, plan, {name: on(each) for name, each in memory.items()})
+    memory.clear()
     gc.collect()
     assert [each() for each in watched] == [None] * 3
 
 
 def test_a_stopped_run_leaves_work_that_is_done_once_to_the_next_one(cpu_device, plan, bound):
     for polls in range(3):
-        owners = {name: Memory(bound[name]) for name in bound}
-        inputs = {name: owner.read_only() for name, owner in owners.items()}
+        inputs = {name: on(fixed(each)) for name, each in bound.items()}
         answers = iter([False] * polls + [True])
         with pytest.raises(Stopped):
             run(cpu_device, plan, inputs, answers.__next__)

@@ -16,7 +16,7 @@ from opwire.check import Plan
 from opwire.graph import CONSTANT, Bytes, Place
 from opwire.tensor import Array, BufferTensorDesc
 
-from ....execution import Arrays, Bound, Stop, Stopped
+from ....execution import Arrays, Bound, FixedMemory, Stop, Stopped
 from .graph import GraphJob, GraphPart
 from .pool import Find, Pool
 from .scratch import Scratch
@@ -39,17 +39,16 @@ class Constant(NamedTuple):
 
     Attributes:
         address: its address.
-        owner: the owner of its memory if that cannot be written to: while it lives, the constant stays the same.
+        owner: its memory if that is fixed: while it lives, the constant stays the same.
     """
 
     address: int
-    owner: ReferenceType[object] | None
+    owner: ReferenceType[FixedMemory] | None
 
     @classmethod
     def of(cls, array: Array) -> Self:
-        owner = array if array.base is None else array.base
-        is_fixed = not array.flags.writeable and type(owner).__weakrefoffset__ > 0
-        return cls(array.__array_interface__["data"][0], ref(owner) if is_fixed else None)
+        owner = FixedMemory.under(array)
+        return cls(array.__array_interface__["data"][0], None if owner is None else ref(owner))
 
     @property
     def is_fixed(self) -> bool:

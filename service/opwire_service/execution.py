@@ -43,7 +43,14 @@ class FixedMemory:
     @classmethod
     def under(cls, array: Array) -> Self | None:
         """Returns the fixed memory that an array lies in, or None."""
-        owner: object = array
-        while isinstance(owner, np.ndarray | memoryview):
-            owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
-        return owner if isinstance(owner, cls) else None
+        owner = _beneath(array)
+        while owner is not None and not isinstance(owner, cls):
+            owner = _beneath(owner)
+        return owner
+
+
+def _beneath(memory: object) -> object:
+    """Returns the owner of the memory of an array or a view; None if that is itself."""
+    if isinstance(memory, np.ndarray):
+        return memory.base
+    return memory.obj if isinstance(memory, memoryview) else None

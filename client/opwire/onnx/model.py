@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -238,11 +237,15 @@ class Model:
         """
         translation = self._whole if all else self._translation
         tensors = dict(self._given(inputs))
-        with nullcontext(runner) if runner is not None else local() as used:
-            for stage in translation.stages:
-                tensors |= self._run(stage, tensors, used)
+        for stage in translation.stages:
+            tensors |= self._run(stage, tensors, self._local if runner is None else runner)
         wanted = translation.produced() if all else self._prepared.outputs
         return {name: self._array(name, tensors) for name in wanted}
+
+    @cached_property
+    def _local(self) -> Runner:
+        """What runs the graphs by default. It keeps them prepared from run to run."""
+        return local()
 
     @cached_property
     def _forms(self) -> dict[str, Form]:

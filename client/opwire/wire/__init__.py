@@ -1,7 +1,7 @@
 """The wire format: bytes to and from requests and answers.
 
 It does no I/O, and knows nothing of HTTP beyond two media types and one header. The service reads with ``requests`` and
-writes with ``answers``; the client writes with ``calls`` and reads with ``results``.
+``inputs`` and writes with ``answers``; the client writes with ``calls`` and reads with ``results``.
 """
 
 from .answers import (
@@ -23,6 +23,7 @@ from .calls import Call, Encoding, constant_bytes, write_call, write_calls, writ
 from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
 from .in_process import Executed, registration_of, request_of, result_of, validation_of
+from .inputs import are_views, read_inputs
 from .models import (
     ModelGiven,
     ModelRequest,
@@ -38,11 +39,9 @@ from .requests import (
     ExecuteRequest,
     OutputFormat,
     ValidateRequest,
-    are_views,
     parse_batch,
     parse_execute,
     parse_validate,
-    read_inputs,
 )
 from .results import PoolingResult, Result, read_answer, read_answers, read_desc, read_pooling_answer, read_validation
 

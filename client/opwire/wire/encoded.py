@@ -12,7 +12,8 @@ from ..tensor_names import place
 from . import base64text
 from .base64text import decoded_size
 from .framing import Base64
-from .requests import ExecuteRequest, not_base64
+from .inputs import not_base64
+from .requests import ExecuteRequest
 
 
 class EncodedTensor:

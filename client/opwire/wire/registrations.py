@@ -13,9 +13,10 @@ from ..level import HIGHEST
 from ..violation import Code, Violation
 from .bare_graphs import is_bare_graph
 from .framing import Parts
+from .inputs import read_inputs
 from .payloads import Payload, read_payload
 from .request_body import RequestBody
-from .requests import ExecuteRequest, read_envelope, read_execute, read_inputs, refuse
+from .requests import ExecuteRequest, read_envelope, read_execute, refuse
 
 _MEMBERS: Mapping[str, None] = dict.fromkeys(("feature_level", "strict", "graph"))
 

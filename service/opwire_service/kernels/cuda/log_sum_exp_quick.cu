@@ -1,5 +1,6 @@
 // ln of a sum of exponentials in float arithmetic, with an error bound of about 2**-23 for FLOAT32 and 2**-17 for
-// FLOAT16; with FLOATS, which needs `float_sums`, floats sum a few powers at a time. The output is undecided where the logarithm is too close to zero for that.
+// FLOAT16; with FLOATS, which needs `float_sums`, floats sum a few powers at a time. The output is undecided where the
+// logarithm is too close to zero for that.
 
 const float LOG2_E = 0x1.715476p+0f;
 

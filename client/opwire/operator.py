@@ -50,7 +50,7 @@ class Attributes:
         return f"Attributes({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Example:
     """A valid desc with input tensors and the correct outputs, as nested lists; for an array member, a list of these.
 
@@ -61,11 +61,11 @@ class Example:
     desc: Mapping[str, Any]
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any]
-    level: FeatureLevel = HIGHEST
-    source: str = ""
+    level: FeatureLevel = field(default=HIGHEST, kw_only=True)
+    source: str = field(default="", kw_only=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BadExample:
     """A desc that must be rejected, with the code and the location (a pointer below the operator's ``desc``)."""
 
@@ -73,7 +73,7 @@ class BadExample:
     desc: Mapping[str, Any]
     code: Code
     pointer: str
-    level: FeatureLevel = HIGHEST
+    level: FeatureLevel = field(default=HIGHEST, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

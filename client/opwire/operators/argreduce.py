@@ -47,87 +47,50 @@ def _examples(name: str, first: list[int], second: list[int], both: int, ties: t
     page = f"DML_{name}_OPERATOR_DESC, worked example"
     table = {"InputTensor": _TABLE}
     return (
+        Example("along_columns", _desc([3, 3], [0]), table, {"OutputTensor": [first]}, source=page),
+        Example("along_rows", _desc([3, 3], [1]), table, {"OutputTensor": [[i] for i in second]}, source=page),
         Example(
-            name="along_columns",
-            desc=_desc([3, 3], [0]),
-            inputs=table,
-            outputs={"OutputTensor": [first]},
+            "over_both_axes",
+            _desc([3, 3], [0, 1], OutputTensor={"DataType": "INT64", "Sizes": [1, 1]}),
+            table,
+            {"OutputTensor": [[both]]},
             source=page,
         ),
+        Example("first_of_equals", _desc([5], [0]), {"InputTensor": _TIES}, {"OutputTensor": [ties[0]]}),
+        Example("last_of_equals", _desc([5], [0], "DECREASING"), {"InputTensor": _TIES}, {"OutputTensor": [ties[1]]}),
         Example(
-            name="along_rows",
-            desc=_desc([3, 3], [1]),
-            inputs=table,
-            outputs={"OutputTensor": [[i] for i in second]},
-            source=page,
+            "nan_is_skipped",
+            _desc([2, 3], [1]),
+            {"InputTensor": [["NaN", 7, 7], ["NaN", "NaN", "NaN"]]},
+            {"OutputTensor": [[1], [0]]},
         ),
-        Example(
-            name="over_both_axes",
-            desc=_desc([3, 3], [0, 1], OutputTensor={"DataType": "INT64", "Sizes": [1, 1]}),
-            inputs=table,
-            outputs={"OutputTensor": [[both]]},
-            source=page,
-        ),
-        Example(
-            name="first_of_equals",
-            desc=_desc([5], [0]),
-            inputs={"InputTensor": _TIES},
-            outputs={"OutputTensor": [ties[0]]},
-        ),
-        Example(
-            name="last_of_equals",
-            desc=_desc([5], [0], "DECREASING"),
-            inputs={"InputTensor": _TIES},
-            outputs={"OutputTensor": [ties[1]]},
-        ),
-        Example(
-            name="nan_is_skipped",
-            desc=_desc([2, 3], [1]),
-            inputs={"InputTensor": [["NaN", 7, 7], ["NaN", "NaN", "NaN"]]},
-            outputs={"OutputTensor": [[1], [0]]},
-        ),
-        Example(
-            name="no_axes",
-            desc=_desc([3], []),
-            inputs={"InputTensor": [3, 1, 2]},
-            outputs={"OutputTensor": [0, 0, 0]},
-        ),
-        Example(
-            name="axis_given_twice",
-            desc=_desc([3, 3], [0, 0]),
-            inputs=table,
-            outputs={"OutputTensor": [first]},
-        ),
+        Example("no_axes", _desc([3], []), {"InputTensor": [3, 1, 2]}, {"OutputTensor": [0, 0, 0]}),
+        Example("axis_given_twice", _desc([3, 3], [0, 0]), table, {"OutputTensor": [first]}),
     )
 
 
 _BAD_EXAMPLES = (
-    BadExample(name="axis_past_the_rank", desc=_desc([3, 3], [2]), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axes/0"),
+    BadExample("axis_past_the_rank", _desc([3, 3], [2]), Code.AXIS_OUT_OF_RANGE, "/Axes/0"),
     BadExample(
-        name="float_indices",
-        desc=_desc([3, 3], [1], OutputTensor={"DataType": "FLOAT32", "Sizes": [3, 1]}),
-        code=Code.DATA_TYPE_NOT_IN_LEVEL,
-        pointer="/OutputTensor/DataType",
+        "float_indices",
+        _desc([3, 3], [1], OutputTensor={"DataType": "FLOAT32", "Sizes": [3, 1]}),
+        Code.DATA_TYPE_NOT_IN_LEVEL,
+        "/OutputTensor/DataType",
     ),
     BadExample(
-        name="axis_not_reduced",
-        desc=_desc([3, 3], [1], OutputTensor={"DataType": "UINT32", "Sizes": [3, 3]}),
-        code=Code.SIZES_MISMATCH,
-        pointer="/OutputTensor/Sizes/1",
+        "axis_not_reduced",
+        _desc([3, 3], [1], OutputTensor={"DataType": "UINT32", "Sizes": [3, 3]}),
+        Code.SIZES_MISMATCH,
+        "/OutputTensor/Sizes/1",
     ),
     BadExample(
-        name="int64_before_4_1",
-        desc=_desc([3, 3], [1], InputTensor={"DataType": "INT64", "Sizes": [3, 3]}),
+        "int64_before_4_1",
+        _desc([3, 3], [1], InputTensor={"DataType": "INT64", "Sizes": [3, 3]}),
+        Code.DATA_TYPE_NOT_IN_LEVEL,
+        "/InputTensor/DataType",
         level=FeatureLevel.V3_0,
-        code=Code.DATA_TYPE_NOT_IN_LEVEL,
-        pointer="/InputTensor/DataType",
     ),
-    BadExample(
-        name="sideways",
-        desc=_desc([3, 3], [1], "SIDEWAYS"),
-        code=Code.UNKNOWN_VALUE,
-        pointer="/AxisDirection",
-    ),
+    BadExample("sideways", _desc([3, 3], [1], "SIDEWAYS"), Code.UNKNOWN_VALUE, "/AxisDirection"),
 )
 
 

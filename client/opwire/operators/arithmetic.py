@@ -21,10 +21,7 @@ class GrayOrColor(Rule):
     """There is a bias for each channel of an image, which has 1 or 3."""
 
     code = Code.VALUE_NOT_ALLOWED
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("Bias",))
+    members = ("Bias",)
 
     def faults(self, values: Values) -> Iterator[Fault]:
         count = len(values["Bias"])
@@ -47,10 +44,10 @@ _IDENTITY = (
     vectors("scaled", {"ScaleBias": {"Scale": 2, "Bias": 10}}, {"InputTensor": [1, 2, 3]}, [12, 14, 16]),
 )
 _SCALED_WIDE = BadExample(
-    name="scale_of_64_bits",
-    desc={"InputTensor": {"DataType": "INT64", "Sizes": [2]}, "ScaleBias": {"Scale": 2, "Bias": 0}},
-    code=Code.VALUE_NOT_ALLOWED,
-    pointer="/ScaleBias",
+    "scale_of_64_bits",
+    {"InputTensor": {"DataType": "INT64", "Sizes": [2]}, "ScaleBias": {"Scale": 2, "Bias": 0}},
+    Code.VALUE_NOT_ALLOWED,
+    "/ScaleBias",
 )
 _ELU = {"FusedActivation": {"Type": "ACTIVATION_ELU", "Desc": {"Alpha": 0.5}}}
 
@@ -87,15 +84,15 @@ FAMILY = (
         formula=Attribute("Scale") * INPUT + ChannelValue("Bias"),
         examples=(
             Example(
-                name="three_channels",
-                desc=_scaled(3, [0, 10, -1]),
-                inputs={"InputTensor": [[[[1, 2]], [[3, 4]], [[5, 6]]]]},
-                outputs={"OutputTensor": [[[[2, 4]], [[16, 18]], [[9, 11]]]]},
+                "three_channels",
+                _scaled(3, [0, 10, -1]),
+                {"InputTensor": [[[[1, 2]], [[3, 4]], [[5, 6]]]]},
+                {"OutputTensor": [[[[2, 4]], [[16, 18]], [[9, 11]]]]},
             ),
         ),
         bad_examples=(
-            BadExample(name="two_channels", desc=_scaled(2, [0, 0]), code=Code.VALUE_NOT_ALLOWED, pointer="/Bias"),
-            BadExample(name="a_bias_for_all_channels", desc=_scaled(3, [0]), code=Code.COUNT_MISMATCH, pointer="/Bias"),
+            BadExample("two_channels", _scaled(2, [0, 0]), Code.VALUE_NOT_ALLOWED, "/Bias"),
+            BadExample("a_bias_for_all_channels", _scaled(3, [0]), Code.COUNT_MISMATCH, "/Bias"),
         ),
     ),
     unary(
@@ -106,10 +103,7 @@ FAMILY = (
     binary(
         "ELEMENT_WISE_ADD1",
         formula=FusedActivation("FusedActivation", A + B),
-        examples=(
-            _pairs("sums", [6, 10, -2]),
-            vectors("activated", _ELU, {"ATensor": [1], "BTensor": [2]}, [3]),
-        ),
+        examples=(_pairs("sums", [6, 10, -2]), vectors("activated", _ELU, {"ATensor": [1], "BTensor": [2]}, [3])),
     ),
     binary(
         "ELEMENT_WISE_MODULUS_TRUNCATE",

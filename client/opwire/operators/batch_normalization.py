@@ -10,17 +10,7 @@ from dataclasses import dataclass
 
 from ..level import FeatureLevel
 from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
-from ..rules import (
-    Rule,
-    Values,
-    below,
-    broadcast,
-    like,
-    same_rank,
-    same_sizes,
-    same_type,
-    when,
-)
+from ..rules import Rule, Values, below, broadcast, like, same_rank, same_sizes, same_type, when
 from ..violation import Code, Fault
 from .work import elements_visited
 
@@ -34,10 +24,6 @@ class SameAlong(Rule):
     dimensions: tuple[int, ...]
     tensors: tuple[str, ...]
     of: str
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((*self.tensors, self.of))
 
     def faults(self, values: Values) -> Iterator[Fault]:
         whole = values[self.of]
@@ -85,32 +71,32 @@ INFERENCE = declare(
     work=elements_visited,
     examples=(
         Example(
-            name="two_channels",
-            desc=tensors_and([1, 2, 1, 2], _PER_CHANNEL, Spatial=True, Epsilon=0),
-            inputs=_CHANNELS,
-            outputs={"OutputTensor": [[[[-1, 1]], [[3, 7]]]]},
+            "two_channels",
+            tensors_and([1, 2, 1, 2], _PER_CHANNEL, Spatial=True, Epsilon=0),
+            _CHANNELS,
+            {"OutputTensor": [[[[-1, 1]], [[3, 7]]]]},
         ),
         Example(
-            name="activated",
-            desc=tensors_and(
+            "activated",
+            tensors_and(
                 [1, 2, 1, 2], _PER_CHANNEL, Spatial=True, Epsilon=0, FusedActivation={"Type": "ACTIVATION_RELU"}
             ),
-            inputs=_CHANNELS,
-            outputs={"OutputTensor": [[[[-0.0, 1]], [[3, 7]]]]},
+            _CHANNELS,
+            {"OutputTensor": [[[[-0.0, 1]], [[3, 7]]]]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="scale_of_other_channels",
-            desc=tensors_and([1, 2, 1, 2], {**_PER_CHANNEL, "ScaleTensor": [1, 3, 1, 1]}, Spatial=True, Epsilon=0),
-            code=Code.SIZES_MISMATCH,
-            pointer="/ScaleTensor/Sizes/1",
+            "scale_of_other_channels",
+            tensors_and([1, 2, 1, 2], {**_PER_CHANNEL, "ScaleTensor": [1, 3, 1, 1]}, Spatial=True, Epsilon=0),
+            Code.SIZES_MISMATCH,
+            "/ScaleTensor/Sizes/1",
         ),
         BadExample(
-            name="broadcast_though_not_spatial",
-            desc=tensors_and([1, 2, 1, 2], {**_PER_CHANNEL, "MeanTensor": [1, 2, 1, 2]}, Spatial=False, Epsilon=0),
-            code=Code.SIZES_MISMATCH,
-            pointer="/VarianceTensor/Sizes/3",
+            "broadcast_though_not_spatial",
+            tensors_and([1, 2, 1, 2], {**_PER_CHANNEL, "MeanTensor": [1, 2, 1, 2]}, Spatial=False, Epsilon=0),
+            Code.SIZES_MISMATCH,
+            "/VarianceTensor/Sizes/3",
             level=FeatureLevel.V3_1,
         ),
     ),
@@ -139,10 +125,10 @@ def _gradient(name: str, example: Example) -> Operator[Attributes]:
         examples=(example,),
         bad_examples=(
             BadExample(
-                name="statistics_of_different_sizes",
-                desc=tensors_and([2, 2], bad, Epsilon=0),
-                code=Code.SIZES_MISMATCH,
-                pointer="/VarianceTensor/Sizes",
+                "statistics_of_different_sizes",
+                tensors_and([2, 2], bad, Epsilon=0),
+                Code.SIZES_MISMATCH,
+                "/VarianceTensor/Sizes",
             ),
         ),
     )
@@ -152,20 +138,16 @@ def _gradients(*output: float) -> Example:
     """Returns an example with three elements of one channel."""
     parameters = {"InputGradientTensor": [3], **{name: [1] for name in _STATISTICS}}
     return Example(
-        name="one_channel",
-        desc=tensors_and([3], parameters, Epsilon=0),
-        inputs={
+        "one_channel",
+        tensors_and([3], parameters, Epsilon=0),
+        {
             "InputTensor": [1, 2, 3],
             "InputGradientTensor": [1, 2, 6],
             "MeanTensor": [2],
             "VarianceTensor": [4],
             "ScaleTensor": [6],
         },
-        outputs={
-            "OutputGradientTensor": list(output),
-            "OutputScaleGradientTensor": [2.5],
-            "OutputBiasGradientTensor": [9],
-        },
+        {"OutputGradientTensor": list(output), "OutputScaleGradientTensor": [2.5], "OutputBiasGradientTensor": [9]},
     )
 
 
@@ -186,33 +168,29 @@ TRAINING = declare(
     work=passes(3),
     examples=(
         Example(
-            name="statistics_of_the_batch",
-            desc=tensors_and([2, 2], {"ScaleTensor": [1, 2], "BiasTensor": [1, 2]}, Epsilon=0),
-            inputs={"InputTensor": [[1, 10], [3, 30]], "ScaleTensor": [[1, 2]], "BiasTensor": [[0, 5]]},
-            outputs={
-                "OutputTensor": [[-1, 3], [1, 7]],
-                "OutputMeanTensor": [[2, 20]],
-                "OutputVarianceTensor": [[1, 100]],
-            },
+            "statistics_of_the_batch",
+            tensors_and([2, 2], {"ScaleTensor": [1, 2], "BiasTensor": [1, 2]}, Epsilon=0),
+            {"InputTensor": [[1, 10], [3, 30]], "ScaleTensor": [[1, 2]], "BiasTensor": [[0, 5]]},
+            {"OutputTensor": [[-1, 3], [1, 7]], "OutputMeanTensor": [[2, 20]], "OutputVarianceTensor": [[1, 100]]},
         ),
         Example(
-            name="added_before_the_activation",
-            desc=tensors_and(
+            "added_before_the_activation",
+            tensors_and(
                 [2],
                 {"ScaleTensor": [1], "BiasTensor": [1], "FusedAddTensor": [2]},
                 Epsilon=0,
                 FusedActivation={"Type": "ACTIVATION_RELU"},
             ),
-            inputs={"InputTensor": [1, 3], "ScaleTensor": [1], "BiasTensor": [0], "FusedAddTensor": [5, -9]},
-            outputs={"OutputTensor": [4, -0.0], "OutputMeanTensor": [2], "OutputVarianceTensor": [1]},
+            {"InputTensor": [1, 3], "ScaleTensor": [1], "BiasTensor": [0], "FusedAddTensor": [5, -9]},
+            {"OutputTensor": [4, -0.0], "OutputMeanTensor": [2], "OutputVarianceTensor": [1]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="bias_of_another_size",
-            desc=tensors_and([2, 2], {"ScaleTensor": [1, 2], "BiasTensor": [1, 1]}, Epsilon=0),
-            code=Code.SIZES_MISMATCH,
-            pointer="/BiasTensor/Sizes",
+            "bias_of_another_size",
+            tensors_and([2, 2], {"ScaleTensor": [1, 2], "BiasTensor": [1, 1]}, Epsilon=0),
+            Code.SIZES_MISMATCH,
+            "/BiasTensor/Sizes",
         ),
     ),
 )

@@ -28,36 +28,21 @@ def _two(a: str, b: str, *, sizes: list[int] | None = None) -> dict[str, Any]:
 
 def _shift(name: str, formula: Expression, *examples: Example) -> Operator[Attributes]:
     bad = (
-        BadExample(
-            name="signed",
-            desc=_two("INT32", "INT32"),
-            code=Code.DATA_TYPE_NOT_IN_LEVEL,
-            pointer="/ATensor/DataType",
-        ),
-        BadExample(
-            name="types_differ",
-            desc=_two("UINT32", "UINT8"),
-            code=Code.DATA_TYPES_DIFFER,
-            pointer="/BTensor/DataType",
-        ),
+        BadExample("signed", _two("INT32", "INT32"), Code.DATA_TYPE_NOT_IN_LEVEL, "/ATensor/DataType"),
+        BadExample("types_differ", _two("UINT32", "UINT8"), Code.DATA_TYPES_DIFFER, "/BTensor/DataType"),
     )
     return binary(name, formula=formula, examples=examples, bad_examples=bad)
 
 
 def _logic(name: str, formula: Expression, output: list[int]) -> Operator[Attributes]:
     bad = (
+        BadExample("one_for_all", _two("UINT8", "UINT8", sizes=[1]), Code.SIZES_MISMATCH, "/BTensor/Sizes"),
         BadExample(
-            name="one_for_all",
-            desc=_two("UINT8", "UINT8", sizes=[1]),
-            code=Code.SIZES_MISMATCH,
-            pointer="/BTensor/Sizes",
-        ),
-        BadExample(
-            name="floats_before_4_1",
-            desc=_two("FLOAT32", "FLOAT32"),
+            "floats_before_4_1",
+            _two("FLOAT32", "FLOAT32"),
+            Code.DATA_TYPE_NOT_IN_LEVEL,
+            "/ATensor/DataType",
             level=FeatureLevel.V4_0,
-            code=Code.DATA_TYPE_NOT_IN_LEVEL,
-            pointer="/ATensor/DataType",
         ),
     )
     return binary(name, formula=formula, examples=(_bytes("bytes", _A, _B, output),), bad_examples=bad)
@@ -83,13 +68,13 @@ FAMILY = (
         examples=(typed_vectors("page", {"InputTensor": ("UINT8", [0, 128, 42, 255])}, [255, 127, 213, 0]),),
         bad_examples=(
             BadExample(
-                name="other_type",
-                desc={
+                "other_type",
+                {
                     "InputTensor": {"DataType": "UINT8", "Sizes": [4]},
                     "OutputTensor": {"DataType": "UINT32", "Sizes": [4]},
                 },
-                code=Code.DATA_TYPES_DIFFER,
-                pointer="/OutputTensor/DataType",
+                Code.DATA_TYPES_DIFFER,
+                "/OutputTensor/DataType",
             ),
         ),
     ),
@@ -103,13 +88,13 @@ FAMILY = (
         ),
         bad_examples=(
             BadExample(
-                name="signed_counts",
-                desc={
+                "signed_counts",
+                {
                     "InputTensor": {"DataType": "UINT8", "Sizes": [4]},
                     "OutputTensor": {"DataType": "INT32", "Sizes": [4]},
                 },
-                code=Code.DATA_TYPE_NOT_IN_LEVEL,
-                pointer="/OutputTensor/DataType",
+                Code.DATA_TYPE_NOT_IN_LEVEL,
+                "/OutputTensor/DataType",
             ),
         ),
     ),

@@ -40,13 +40,10 @@ class ParameterType(Rule):
     """A parameter has the data type of a tensor: the scale of the float one, the zero point of the quantized one."""
 
     code = Code.DATA_TYPES_DIFFER
+    members = (PARAMETERS,)
 
     at: int
     of: str
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((PARAMETERS, self.of))
 
     def faults(self, values: Values) -> Iterator[Fault]:
         parameters, wanted = values[PARAMETERS], values[self.of].data_type
@@ -114,44 +111,42 @@ _QUANTIZE = _in_blocks(
     DataType.UINT8,
     examples=(
         Example(
-            name="halves_to_even_and_saturated",
-            desc=_desc("FLOAT32", [4], ("FLOAT32", [1]), ("INT8", [1])),
-            inputs={"InputTensor": [1, 3, -5, 1000], "QuantizationTensors": [[2], [10]]},
-            outputs={"OutputTensor": [10, 12, 8, 127]},
+            "halves_to_even_and_saturated",
+            _desc("FLOAT32", [4], ("FLOAT32", [1]), ("INT8", [1])),
+            {"InputTensor": [1, 3, -5, 1000], "QuantizationTensors": [[2], [10]]},
+            {"OutputTensor": [10, 12, 8, 127]},
         ),
         Example(
-            name="a_scale_for_two_elements",
-            desc=_desc("FLOAT32", [4], ("FLOAT32", [2]), OutputTensor={"DataType": "INT8", "Sizes": [4]}),
-            inputs={"InputTensor": [2, 4, 2, 4], "QuantizationTensors": [[1, 2]]},
-            outputs={"OutputTensor": [2, 4, 1, 2]},
+            "a_scale_for_two_elements",
+            _desc("FLOAT32", [4], ("FLOAT32", [2]), OutputTensor={"DataType": "INT8", "Sizes": [4]}),
+            {"InputTensor": [2, 4, 2, 4], "QuantizationTensors": [[1, 2]]},
+            {"OutputTensor": [2, 4, 1, 2]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="zero_point_left_out",
-            desc=_desc("FLOAT32", [4], ("FLOAT32", [1]), QuantizationType="SCALE_ZERO_POINT"),
-            code=Code.COUNT_MISMATCH,
-            pointer="/QuantizationTensors",
+            "zero_point_left_out",
+            _desc("FLOAT32", [4], ("FLOAT32", [1]), QuantizationType="SCALE_ZERO_POINT"),
+            Code.COUNT_MISMATCH,
+            "/QuantizationTensors",
         ),
         BadExample(
-            name="no_parameters",
-            desc=_desc("FLOAT32", [4], ("FLOAT32", [1]), QuantizationType="NONE"),
-            code=Code.VALUE_NOT_ALLOWED,
-            pointer="/QuantizationType",
+            "no_parameters",
+            _desc("FLOAT32", [4], ("FLOAT32", [1]), QuantizationType="NONE"),
+            Code.VALUE_NOT_ALLOWED,
+            "/QuantizationType",
         ),
         BadExample(
-            name="block_that_does_not_divide",
-            desc=_desc("FLOAT32", [4], ("FLOAT32", [3]), ("INT8", [3])),
-            code=Code.SIZES_MISMATCH,
-            pointer="/QuantizationTensors/0/Sizes/0",
+            "block_that_does_not_divide",
+            _desc("FLOAT32", [4], ("FLOAT32", [3]), ("INT8", [3])),
+            Code.SIZES_MISMATCH,
+            "/QuantizationTensors/0/Sizes/0",
         ),
         BadExample(
-            name="output_of_another_type_than_its_zero_point",
-            desc=_desc(
-                "FLOAT32", [4], ("FLOAT32", [1]), ("INT8", [1]), OutputTensor={"DataType": "UINT8", "Sizes": [4]}
-            ),
-            code=Code.DATA_TYPES_DIFFER,
-            pointer="/OutputTensor/DataType",
+            "output_of_another_type_than_its_zero_point",
+            _desc("FLOAT32", [4], ("FLOAT32", [1]), ("INT8", [1]), OutputTensor={"DataType": "UINT8", "Sizes": [4]}),
+            Code.DATA_TYPES_DIFFER,
+            "/OutputTensor/DataType",
         ),
     ),
 )
@@ -163,30 +158,30 @@ _DEQUANTIZE = _in_blocks(
     DataType.FLOAT32,
     examples=(
         Example(
-            name="with_a_zero_point",
-            desc=_desc("UINT8", [3], ("FLOAT32", [1]), ("UINT8", [1])),
-            inputs={"InputTensor": [0, 128, 255], "QuantizationTensors": [[0.5], [128]]},
-            outputs={"OutputTensor": [-64, 0, 63.5]},
+            "with_a_zero_point",
+            _desc("UINT8", [3], ("FLOAT32", [1]), ("UINT8", [1])),
+            {"InputTensor": [0, 128, 255], "QuantizationTensors": [[0.5], [128]]},
+            {"OutputTensor": [-64, 0, 63.5]},
         ),
         Example(
-            name="a_scale_for_two_elements",
-            desc=_desc("INT8", [4], ("FLOAT16", [2])),
-            inputs={"InputTensor": [1, -2, 3, -4], "QuantizationTensors": [[1, 0.5]]},
-            outputs={"OutputTensor": [1, -2, 1.5, -2]},
+            "a_scale_for_two_elements",
+            _desc("INT8", [4], ("FLOAT16", [2])),
+            {"InputTensor": [1, -2, 3, -4], "QuantizationTensors": [[1, 0.5]]},
+            {"OutputTensor": [1, -2, 1.5, -2]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="zero_point_of_another_type",
-            desc=_desc("UINT8", [3], ("FLOAT32", [1]), ("INT8", [1])),
-            code=Code.DATA_TYPES_DIFFER,
-            pointer="/QuantizationTensors/1/DataType",
+            "zero_point_of_another_type",
+            _desc("UINT8", [3], ("FLOAT32", [1]), ("INT8", [1])),
+            Code.DATA_TYPES_DIFFER,
+            "/QuantizationTensors/1/DataType",
         ),
         BadExample(
-            name="parameters_of_different_sizes",
-            desc=_desc("UINT8", [4], ("FLOAT32", [2]), ("UINT8", [1])),
-            code=Code.SIZES_MISMATCH,
-            pointer="/QuantizationTensors/1/Sizes",
+            "parameters_of_different_sizes",
+            _desc("UINT8", [4], ("FLOAT32", [2]), ("UINT8", [1])),
+            Code.SIZES_MISMATCH,
+            "/QuantizationTensors/1/Sizes",
         ),
     ),
 )
@@ -212,40 +207,37 @@ _DYNAMIC = declare(
     work=_dynamic_work,
     examples=(
         Example(
-            name="from_the_extremes",
-            desc={"InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}},
-            inputs={"InputTensor": [-51, 0, 204]},
-            outputs={"OutputTensor": [0, 51, 255], "OutputScaleTensor": [1], "OutputZeroPointTensor": [51]},
+            "from_the_extremes",
+            {"InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}},
+            {"InputTensor": [-51, 0, 204]},
+            {"OutputTensor": [0, 51, 255], "OutputScaleTensor": [1], "OutputZeroPointTensor": [51]},
         ),
         Example(
-            name="signed",
-            desc={
-                "InputTensor": {"DataType": "FLOAT32", "Sizes": [2]},
-                "OutputTensor": {"DataType": "INT8", "Sizes": [2]},
-            },
-            inputs={"InputTensor": [127.5, 63.75]},
-            outputs={"OutputTensor": [127, 0], "OutputScaleTensor": [0.5], "OutputZeroPointTensor": [-128]},
+            "signed",
+            {"InputTensor": {"DataType": "FLOAT32", "Sizes": [2]}, "OutputTensor": {"DataType": "INT8", "Sizes": [2]}},
+            {"InputTensor": [127.5, 63.75]},
+            {"OutputTensor": [127, 0], "OutputScaleTensor": [0.5], "OutputZeroPointTensor": [-128]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="zero_point_of_another_type",
-            desc={
+            "zero_point_of_another_type",
+            {
                 "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]},
                 "OutputTensor": {"DataType": "INT8", "Sizes": [3]},
                 "OutputZeroPointTensor": {"DataType": "UINT8", "Sizes": [1]},
             },
-            code=Code.DATA_TYPES_DIFFER,
-            pointer="/OutputZeroPointTensor/DataType",
+            Code.DATA_TYPES_DIFFER,
+            "/OutputZeroPointTensor/DataType",
         ),
         BadExample(
-            name="a_scale_for_each_element",
-            desc={
+            "a_scale_for_each_element",
+            {
                 "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]},
                 "OutputScaleTensor": {"DataType": "FLOAT32", "Sizes": [3]},
             },
-            code=Code.SIZES_MISMATCH,
-            pointer="/OutputScaleTensor/Sizes/0",
+            Code.SIZES_MISMATCH,
+            "/OutputScaleTensor/Sizes/0",
         ),
     ),
 )

@@ -114,20 +114,20 @@ _FLOATS = declare(
     work=_work,
     examples=(
         Example(
-            name="four_windows",
-            desc=_desc([1, 1, 3, 3], [1, 1, 2, 2]),
-            inputs={"InputTensor": _SQUARE, "FilterTensor": _HALVES},
-            outputs={"OutputTensor": [[[[6, 8], [12, 14]]]]},
+            "four_windows",
+            _desc([1, 1, 3, 3], [1, 1, 2, 2]),
+            {"InputTensor": _SQUARE, "FilterTensor": _HALVES},
+            {"OutputTensor": [[[[6, 8], [12, 14]]]]},
         ),
         Example(
-            name="activated",
-            desc=_desc([1, 1, 3, 3], [1, 1, 2, 2], FusedActivation={"Type": "ACTIVATION_RELU"}),
-            inputs={"InputTensor": _SQUARE, "FilterTensor": [[[[-1, 0], [0, 0]]]]},
-            outputs={"OutputTensor": [[[[-0.0, -0.0], [-0.0, -0.0]]]]},
+            "activated",
+            _desc([1, 1, 3, 3], [1, 1, 2, 2], FusedActivation={"Type": "ACTIVATION_RELU"}),
+            {"InputTensor": _SQUARE, "FilterTensor": [[[[-1, 0], [0, 0]]]]},
+            {"OutputTensor": [[[[-0.0, -0.0], [-0.0, -0.0]]]]},
         ),
         Example(
-            name="output_padding",
-            desc=_desc(
+            "output_padding",
+            _desc(
                 [1, 1, 3],
                 [1, 1, 1],
                 "BACKWARD",
@@ -136,16 +136,16 @@ _FLOATS = declare(
                 OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 6]},
                 BiasTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 1]},
             ),
-            inputs={"InputTensor": [[[1, 2, 3]]], "FilterTensor": [[[10]]], "BiasTensor": [[[5]]]},
-            outputs={"OutputTensor": [[[15, 5, 25, 5, 35, 0]]]},
+            {"InputTensor": [[[1, 2, 3]]], "FilterTensor": [[[10]]], "BiasTensor": [[[5]]]},
+            {"OutputTensor": [[[15, 5, 25, 5, 35, 0]]]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="output_of_padding",
-            desc=_desc([1, 1, 3, 3], [1, 1, 2, 2], OutputPadding=[2, 0]),
-            code=Code.OUT_OF_RANGE,
-            pointer="/OutputPadding/0",
+            "output_of_padding",
+            _desc([1, 1, 3, 3], [1, 1, 2, 2], OutputPadding=[2, 0]),
+            Code.OUT_OF_RANGE,
+            "/OutputPadding/0",
         ),
     ),
 )
@@ -192,24 +192,21 @@ _INTEGER = declare(
     work=_work,
     examples=(
         Example(
-            name="zero_point_and_padding",
-            desc=_bytes([1, 1, 3, 3], [1, 1, 2, 2], InputZeroPointTensor=_PARAMETER, StartPadding=[1, 0]),
-            inputs={"InputTensor": _SQUARE, "FilterTensor": _ONES, "InputZeroPointTensor": [[[[1]]]]},
-            outputs={"OutputTensor": [[[[1, 3], [8, 12], [20, 24]]]]},
+            "zero_point_and_padding",
+            _bytes([1, 1, 3, 3], [1, 1, 2, 2], InputZeroPointTensor=_PARAMETER, StartPadding=[1, 0]),
+            {"InputTensor": _SQUARE, "FilterTensor": _ONES, "InputZeroPointTensor": [[[[1]]]]},
+            {"OutputTensor": [[[[1, 3], [8, 12], [20, 24]]]]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="channels_do_not_meet",
-            desc=_bytes([1, 3, 3, 3], [1, 2, 2, 2]),
-            code=Code.SIZES_MISMATCH,
-            pointer="/FilterTensor/Sizes",
+            "channels_do_not_meet", _bytes([1, 3, 3, 3], [1, 2, 2, 2]), Code.SIZES_MISMATCH, "/FilterTensor/Sizes"
         ),
         BadExample(
-            name="zero_point_of_each_channel",
-            desc=_bytes([1, 2, 3, 3], [1, 2, 2, 2], InputZeroPointTensor={"DataType": "UINT8", "Sizes": [1, 2, 1, 1]}),
-            code=Code.SIZES_MISMATCH,
-            pointer="/InputZeroPointTensor/Sizes",
+            "zero_point_of_each_channel",
+            _bytes([1, 2, 3, 3], [1, 2, 2, 2], InputZeroPointTensor={"DataType": "UINT8", "Sizes": [1, 2, 1, 1]}),
+            Code.SIZES_MISMATCH,
+            "/InputZeroPointTensor/Sizes",
         ),
     ),
 )
@@ -232,9 +229,9 @@ _QUANTIZED = declare(
     work=_work,
     examples=(
         Example(
-            name="with_bias",
-            desc=_quantized([1, 1, 3, 3], [1, 1, 2, 2], BiasTensor={"DataType": "INT32", "Sizes": [1, 1, 1, 1]}),
-            inputs={
+            "with_bias",
+            _quantized([1, 1, 3, 3], [1, 1, 2, 2], BiasTensor={"DataType": "INT32", "Sizes": [1, 1, 1, 1]}),
+            {
                 "InputTensor": _SQUARE,
                 "FilterTensor": _ONES,
                 "BiasTensor": [[[[-4]]]],
@@ -242,23 +239,21 @@ _QUANTIZED = declare(
                 "FilterScaleTensor": [[[[1]]]],
                 "OutputScaleTensor": [[[[2]]]],
             },
-            outputs={"OutputTensor": [[[[2, 3], [5, 6]]]]},
+            {"OutputTensor": [[[[2, 3], [5, 6]]]]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="scale_of_each_row",
-            desc=_quantized(
-                [1, 1, 3, 3], [2, 1, 2, 2], FilterScaleTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 2, 1]}
-            ),
-            code=Code.SIZES_MISMATCH,
-            pointer="/FilterScaleTensor/Sizes/2",
+            "scale_of_each_row",
+            _quantized([1, 1, 3, 3], [2, 1, 2, 2], FilterScaleTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 2, 1]}),
+            Code.SIZES_MISMATCH,
+            "/FilterScaleTensor/Sizes/2",
         ),
         BadExample(
-            name="zero_point_of_another_rank",
-            desc=_quantized([1, 1, 3, 3], [1, 1, 2, 2], InputZeroPointTensor={"DataType": "UINT8", "Sizes": [1]}),
-            code=Code.RANKS_DIFFER,
-            pointer="/InputZeroPointTensor/Sizes",
+            "zero_point_of_another_rank",
+            _quantized([1, 1, 3, 3], [1, 1, 2, 2], InputZeroPointTensor={"DataType": "UINT8", "Sizes": [1]}),
+            Code.RANKS_DIFFER,
+            "/InputZeroPointTensor/Sizes",
         ),
     ),
 )

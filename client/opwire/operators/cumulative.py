@@ -34,21 +34,21 @@ def _running(name: str, exclusive: str, *examples: tuple[str, str, bool, list[An
         work=elements_written,
         examples=tuple(
             Example(
-                name=title,
-                desc=desc(3, direction, excluded),
-                inputs={"InputTensor": _ROWS},
-                outputs={"OutputTensor": [[output]]},
+                title,
+                desc(3, direction, excluded),
+                {"InputTensor": _ROWS},
+                {"OutputTensor": [[output]]},
                 source=f"DML_{name}_OPERATOR_DESC, worked example",
             )
             for title, direction, excluded, output in examples
         ),
         bad_examples=(
-            BadExample(name="no_such_axis", desc=desc(4), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axis"),
+            BadExample("no_such_axis", desc(4), Code.AXIS_OUT_OF_RANGE, "/Axis"),
             BadExample(
-                name="sizes_differ",
-                desc=desc(3, OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 3, 5]}),
-                code=Code.SIZES_MISMATCH,
-                pointer="/OutputTensor/Sizes/3",
+                "sizes_differ",
+                desc(3, OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 3, 5]}),
+                Code.SIZES_MISMATCH,
+                "/OutputTensor/Sizes/3",
             ),
         ),
     )

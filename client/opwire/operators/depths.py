@@ -50,19 +50,10 @@ def _space_to_depth(name: str, **order: str) -> Operator[Attributes]:
         rules=(divides(_BLOCK, size("InputTensor", 2)), divides(_BLOCK, size("InputTensor", 3))),
         outputs={"OutputTensor": Derived(_deep, like="InputTensor")},
         work=elements_written,
-        examples=(
-            Example(
-                name="blocks_of_2",
-                desc=desc(2, 1, 1, 2, 4),
-                inputs={"InputTensor": _SPACE},
-                outputs={"OutputTensor": _DEPTH},
-            ),
-        ),
+        examples=(Example("blocks_of_2", desc(2, 1, 1, 2, 4), {"InputTensor": _SPACE}, {"OutputTensor": _DEPTH}),),
         bad_examples=(
-            BadExample(
-                name="half_a_block", desc=desc(2, 1, 1, 4, 5), code=Code.SIZES_MISMATCH, pointer="/InputTensor/Sizes"
-            ),
-            BadExample(name="blocks_of_0", desc=desc(0, 1, 1, 4, 4), code=Code.OUT_OF_RANGE, pointer="/BlockSize"),
+            BadExample("half_a_block", desc(2, 1, 1, 4, 5), Code.SIZES_MISMATCH, "/InputTensor/Sizes"),
+            BadExample("blocks_of_0", desc(0, 1, 1, 4, 4), Code.OUT_OF_RANGE, "/BlockSize"),
         ),
     )
 
@@ -76,19 +67,8 @@ def _depth_to_space(name: str, **order: str) -> Operator[Attributes]:
         rules=(divides(_BLOCK * _BLOCK, size("InputTensor", 1)),),
         outputs={"OutputTensor": Derived(_wide, like="InputTensor")},
         work=elements_written,
-        examples=(
-            Example(
-                name="blocks_of_2",
-                desc=desc(2, 1, 4, 1, 2),
-                inputs={"InputTensor": _DEPTH},
-                outputs={"OutputTensor": _SPACE},
-            ),
-        ),
-        bad_examples=(
-            BadExample(
-                name="half_a_block", desc=desc(2, 1, 6, 1, 2), code=Code.SIZES_MISMATCH, pointer="/InputTensor/Sizes"
-            ),
-        ),
+        examples=(Example("blocks_of_2", desc(2, 1, 4, 1, 2), {"InputTensor": _DEPTH}, {"OutputTensor": _SPACE}),),
+        bad_examples=(BadExample("half_a_block", desc(2, 1, 6, 1, 2), Code.SIZES_MISMATCH, "/InputTensor/Sizes"),),
     )
 
 

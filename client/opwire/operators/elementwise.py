@@ -18,10 +18,7 @@ class UnscaledIfWide(Rule):
     """Elements of 64 bits have no scale and bias but those that change nothing."""
 
     code = Code.VALUE_NOT_ALLOWED
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("InputTensor", "ScaleBias"))
+    members = ("InputTensor", "ScaleBias")
 
     def faults(self, values: Values) -> Iterator[Fault]:
         data_type, given = values["InputTensor"].data_type, values["ScaleBias"]
@@ -110,7 +107,7 @@ def vectors(
 ) -> Example:
     """Returns an example whose tensors are FLOAT32 vectors of equal length."""
     tensors = {tensor: {"DataType": "FLOAT32", "Sizes": [len(output)]} for tensor in inputs}
-    return Example(name=name, desc={**tensors, **attributes}, inputs=inputs, outputs={into: output}, source=source)
+    return Example(name, {**tensors, **attributes}, inputs, {into: output}, source=source)
 
 
 def typed_vectors(
@@ -119,8 +116,8 @@ def typed_vectors(
     """Returns an example whose tensors are vectors of equal length, given the data type and elements of each input."""
     tensors = {tensor: {"DataType": data_type, "Sizes": [len(output)]} for tensor, (data_type, _) in inputs.items()}
     return Example(
-        name=name,
-        desc={**tensors, **attributes},
-        inputs={tensor: elements for tensor, (_, elements) in inputs.items()},
-        outputs={"OutputTensor": output},
+        name,
+        {**tensors, **attributes},
+        {tensor: elements for tensor, (_, elements) in inputs.items()},
+        {"OutputTensor": output},
     )

@@ -83,10 +83,7 @@ class FilterFits(Rule):
     """The dilated filter is no larger than the padded input."""
 
     code = Code.WINDOW_TOO_LARGE
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("InputTensor", "FilterTensor", *ARRAYS[:4]))
+    members = ("InputTensor", "FilterTensor", *ARRAYS[:4])
 
     def faults(self, values: Values) -> Iterator[Fault]:
         for i, dimension in enumerate(_dimensions(values)[-values["FilterTensor"].rank + 2 :]):
@@ -103,10 +100,7 @@ class PaddingLeavesOutput(Rule):
     """The padding of a transposed convolution, which is cropped from its output, leaves at least one element."""
 
     code = Code.OUT_OF_RANGE
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("InputTensor", "FilterTensor", *ARRAYS[:4]))
+    members = ("InputTensor", "FilterTensor", *ARRAYS[:4])
 
     def faults(self, values: Values) -> Iterator[Fault]:
         for i, dimension in enumerate(_dimensions(values)[: len(values["StartPadding"])]):
@@ -120,10 +114,7 @@ class OutputPaddingFits(Rule):
     """In each of the last dimensions, the padding of the output is less than its size."""
 
     code = Code.OUT_OF_RANGE
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("OutputTensor", "OutputPadding"))
+    members = ("OutputTensor", "OutputPadding")
 
     def faults(self, values: Values) -> Iterator[Fault]:
         padding = values["OutputPadding"]
@@ -139,10 +130,7 @@ class FiltersFillOutput(Rule):
     """Each dimension of the output has as many elements as there are positions of the filter."""
 
     code = Code.SIZES_MISMATCH
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("InputTensor", "FilterTensor", "OutputTensor", *ARRAYS[:4]))
+    members = ("InputTensor", "FilterTensor", "OutputTensor", *ARRAYS[:4])
 
     def faults(self, values: Values) -> Iterator[Fault]:
         output, sizes = values["OutputTensor"].sizes, output_sizes(values)
@@ -160,10 +148,6 @@ class PerFilter(Rule):
 
     tensor: str
     filters: str = "FilterTensor"
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.tensor, self.filters))
 
     def faults(self, values: Values) -> Iterator[Fault]:
         desc = values[self.tensor]

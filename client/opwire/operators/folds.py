@@ -13,19 +13,7 @@ from math import prod
 from typing import Any
 
 from ..operator import Attributes, BadExample, Example, Tensors, declare
-from ..rules import (
-    Derived,
-    Rule,
-    Sizes,
-    Undecided,
-    Values,
-    at_least,
-    between,
-    computable,
-    length,
-    rank,
-    same_type,
-)
+from ..rules import Derived, Rule, Sizes, Undecided, Values, at_least, between, computable, length, rank, same_type
 from ..violation import Code, Fault
 from .work import elements_written
 
@@ -95,10 +83,6 @@ class BlockFits(Rule):
 
     folding: Folding
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.folding.reads
-
     def faults(self, values: Values) -> Iterator[Fault]:
         for i, blocks in enumerate(self.folding.blocks(values)):
             if blocks < 1:
@@ -115,10 +99,6 @@ class ColumnsFit(Rule):
 
     folding: Folding
     columns: str
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.folding.reads | {self.columns}
 
     def faults(self, values: Values) -> Iterator[Fault]:
         blocks = self.folding.blocks(values)
@@ -173,20 +153,17 @@ FOLDS = (
         work=_summing,
         examples=(
             Example(
-                name="overlapping_blocks",
-                desc=_desc([1, 9, 4], [1, 1, 4, 4], [3, 3]),
-                inputs={"InputTensor": [[[4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3] for i in range(9)]]},
-                outputs={"OutputTensor": [[[[0, 5, 13, 9], [14, 38, 54, 32], [38, 86, 102, 56], [26, 57, 65, 35]]]]},
+                "overlapping_blocks",
+                _desc([1, 9, 4], [1, 1, 4, 4], [3, 3]),
+                {"InputTensor": [[[4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3] for i in range(9)]]},
+                {"OutputTensor": [[[[0, 5, 13, 9], [14, 38, 54, 32], [38, 86, 102, 56], [26, 57, 65, 35]]]]},
                 source="DML_FOLD_OPERATOR_DESC, worked example",
             ),
         ),
         bad_examples=(
-            BadExample(name="without_output", desc=_desc([1, 9, 4], None, [3, 3]), code=Code.MISSING_FIELD, pointer=""),
+            BadExample("without_output", _desc([1, 9, 4], None, [3, 3]), Code.MISSING_FIELD, ""),
             BadExample(
-                name="too_many_columns",
-                desc=_desc([1, 9, 5], [1, 1, 4, 4], [3, 3]),
-                code=Code.SIZES_MISMATCH,
-                pointer="/InputTensor/Sizes/2",
+                "too_many_columns", _desc([1, 9, 5], [1, 1, 4, 4], [3, 3]), Code.SIZES_MISMATCH, "/InputTensor/Sizes/2"
             ),
         ),
     ),
@@ -197,25 +174,15 @@ FOLDS = (
         work=elements_written,
         examples=(
             Example(
-                name="blocks",
-                desc=_desc([1, 1, 3, 3], [1, 4, 4], [2, 2]),
-                inputs={"InputTensor": [[[[0, 1, 2], [3, 4, 5], [6, 7, 8]]]]},
-                outputs={"OutputTensor": [[[0, 1, 3, 4], [1, 2, 4, 5], [3, 4, 6, 7], [4, 5, 7, 8]]]},
+                "blocks",
+                _desc([1, 1, 3, 3], [1, 4, 4], [2, 2]),
+                {"InputTensor": [[[[0, 1, 2], [3, 4, 5], [6, 7, 8]]]]},
+                {"OutputTensor": [[[0, 1, 3, 4], [1, 2, 4, 5], [3, 4, 6, 7], [4, 5, 7, 8]]]},
             ),
         ),
         bad_examples=(
-            BadExample(
-                name="block_too_large",
-                desc=_desc([1, 1, 3, 3], None, [2, 4]),
-                code=Code.WINDOW_TOO_LARGE,
-                pointer="/WindowSizes/1",
-            ),
-            BadExample(
-                name="too_few_dimensions",
-                desc=_desc([1, 3, 3], None, [2, 2]),
-                code=Code.RANKS_DIFFER,
-                pointer="/InputTensor/Sizes",
-            ),
+            BadExample("block_too_large", _desc([1, 1, 3, 3], None, [2, 4]), Code.WINDOW_TOO_LARGE, "/WindowSizes/1"),
+            BadExample("too_few_dimensions", _desc([1, 3, 3], None, [2, 2]), Code.RANKS_DIFFER, "/InputTensor/Sizes"),
         ),
     ),
 )

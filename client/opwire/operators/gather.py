@@ -57,10 +57,7 @@ class LeadingIndices(Rule):
     """The sizes of the indices in front, which do not count, are ones or, after ones, those of the input in front."""
 
     code = Code.SIZES_MISMATCH
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("InputTensor", "IndicesTensor", "Axis", "IndexDimensions"))
+    members = ("InputTensor", "IndicesTensor", "Axis", "IndexDimensions")
 
     def faults(self, values: Values) -> Iterator[Fault]:
         front = _front(values)
@@ -74,10 +71,7 @@ class IndicesNotBatched(Rule):
     """The sizes of the indices in front, which do not count, are ones."""
 
     code = Code.SIZES_MISMATCH
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return LeadingIndices().reads
+    members = LeadingIndices.members
 
     def faults(self, values: Values) -> Iterator[Fault]:
         front = _front(values)
@@ -107,10 +101,7 @@ class FitsRank(Rule):
     """What is gathered fits the rank of the input, with only leading ones removed."""
 
     code = Code.RANKS_DIFFER
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("InputTensor", "IndicesTensor", "Axis", "IndexDimensions"))
+    members = ("InputTensor", "IndicesTensor", "Axis", "IndexDimensions")
 
     def faults(self, values: Values) -> Iterator[Fault]:
         tensor = values["InputTensor"]
@@ -140,7 +131,7 @@ def _example(
     }
     page = "DML_GATHER_OPERATOR_DESC, worked example"
     inputs = {"InputTensor": source, "IndicesTensor": indices}
-    return Example(name=name, desc=desc, inputs=inputs, outputs={"OutputTensor": output}, source=page)
+    return Example(name, desc, inputs, {"OutputTensor": output}, source=page)
 
 
 def _scattered(attributes: Attributes, tensors: Tensors) -> int:
@@ -204,40 +195,36 @@ FAMILY = (
         work=_scattered,
         examples=(
             Example(
-                name="rows",
-                desc=_desc([3, 3], [2, 3], [2, 3], Axis=0),
-                inputs={
+                "rows",
+                _desc([3, 3], [2, 3], [2, 3], Axis=0),
+                {
                     "InputTensor": [[0] * 3] * 3,
                     "IndicesTensor": [[1, 0, 2], [0, 2, 1]],
                     "UpdatesTensor": [[10, 11, 12], [20, 21, 22]],
                 },
-                outputs={"OutputTensor": [[20, 11, 0], [10, 0, 22], [0, 21, 12]]},
+                {"OutputTensor": [[20, 11, 0], [10, 0, 22], [0, 21, 12]]},
                 source="DML_SCATTER_OPERATOR_DESC, worked example",
             ),
             Example(
-                name="last_one_wins",
-                desc=_desc([5], [4], [4], Axis=0),
-                inputs={
-                    "InputTensor": [0, 1, 2, 3, 4],
-                    "IndicesTensor": [3, 1, 3, 0],
-                    "UpdatesTensor": [5, 6, 7, 8],
-                },
-                outputs={"OutputTensor": [8, 6, 2, 7, 4]},
+                "last_one_wins",
+                _desc([5], [4], [4], Axis=0),
+                {"InputTensor": [0, 1, 2, 3, 4], "IndicesTensor": [3, 1, 3, 0], "UpdatesTensor": [5, 6, 7, 8]},
+                {"OutputTensor": [8, 6, 2, 7, 4]},
                 source="DML_SCATTER_OPERATOR_DESC, worked example",
             ),
             Example(
-                name="any_index_of_one_element",
-                desc=_desc([2, 1], [2, 1], [2, 1], Axis=1),
-                inputs={"InputTensor": [[0], [0]], "IndicesTensor": [[0], [7]], "UpdatesTensor": [[1], [2]]},
-                outputs={"OutputTensor": [[1], [2]]},
+                "any_index_of_one_element",
+                _desc([2, 1], [2, 1], [2, 1], Axis=1),
+                {"InputTensor": [[0], [0]], "IndicesTensor": [[0], [7]], "UpdatesTensor": [[1], [2]]},
+                {"OutputTensor": [[1], [2]]},
             ),
         ),
         bad_examples=(
             BadExample(
-                name="updates_unlike_indices",
-                desc=_desc([3, 3], [2, 3], [3, 3], Axis=0),
-                code=Code.SIZES_MISMATCH,
-                pointer="/UpdatesTensor/Sizes",
+                "updates_unlike_indices",
+                _desc([3, 3], [2, 3], [3, 3], Axis=0),
+                Code.SIZES_MISMATCH,
+                "/UpdatesTensor/Sizes",
             ),
         ),
     ),
@@ -252,19 +239,19 @@ FAMILY = (
         work=elements_written,
         examples=(
             Example(
-                name="columns",
-                desc=_desc([3, 3], [2, 3], Axis=0),
-                inputs={"InputTensor": [[1, 2, 3], [4, 5, 6], [7, 8, 9]], "IndicesTensor": [[1, 2, 0], [2, 0, 0]]},
-                outputs={"OutputTensor": [[4, 8, 3], [7, 2, 3]]},
+                "columns",
+                _desc([3, 3], [2, 3], Axis=0),
+                {"InputTensor": [[1, 2, 3], [4, 5, 6], [7, 8, 9]], "IndicesTensor": [[1, 2, 0], [2, 0, 0]]},
+                {"OutputTensor": [[4, 8, 3], [7, 2, 3]]},
                 source="DML_GATHER_ELEMENTS_OPERATOR_DESC, worked example with the type of the input",
             ),
         ),
         bad_examples=(
             BadExample(
-                name="sizes_differ_beside_the_axis",
-                desc=_desc([3, 3], [3, 2], Axis=0),
-                code=Code.SIZES_MISMATCH,
-                pointer="/IndicesTensor/Sizes",
+                "sizes_differ_beside_the_axis",
+                _desc([3, 3], [3, 2], Axis=0),
+                Code.SIZES_MISMATCH,
+                "/IndicesTensor/Sizes",
             ),
         ),
     ),
@@ -279,19 +266,19 @@ FAMILY = (
         work=elements_written,
         examples=(
             Example(
-                name="rows",
-                desc=_desc([1, 2, 2, 2], [1, 1, 2, 2], InputDimensionCount=3, IndicesDimensionCount=2),
-                inputs={"InputTensor": [_CUBE], "IndicesTensor": [[[[0, 1], [1, 0]]]]},
-                outputs={"OutputTensor": [[[[2, 3], [4, 5]]]]},
+                "rows",
+                _desc([1, 2, 2, 2], [1, 1, 2, 2], InputDimensionCount=3, IndicesDimensionCount=2),
+                {"InputTensor": [_CUBE], "IndicesTensor": [[[[0, 1], [1, 0]]]]},
+                {"OutputTensor": [[[[2, 3], [4, 5]]]]},
                 source="DML_GATHER_ND_OPERATOR_DESC, worked example",
             ),
         ),
         bad_examples=(
             BadExample(
-                name="tuples_too_long",
-                desc=_desc([2, 2], [2, 3], InputDimensionCount=2, IndicesDimensionCount=2),
-                code=Code.OUT_OF_RANGE,
-                pointer="/IndicesTensor/Sizes/1",
+                "tuples_too_long",
+                _desc([2, 2], [2, 3], InputDimensionCount=2, IndicesDimensionCount=2),
+                Code.OUT_OF_RANGE,
+                "/IndicesTensor/Sizes/1",
             ),
         ),
     ),
@@ -308,23 +295,23 @@ FAMILY = (
         work=_scattered,
         examples=(
             Example(
-                name="elements",
-                desc=_desc([1, 8], [4, 1], [1, 4], InputDimensionCount=1, IndicesDimensionCount=2),
-                inputs={
+                "elements",
+                _desc([1, 8], [4, 1], [1, 4], InputDimensionCount=1, IndicesDimensionCount=2),
+                {
                     "InputTensor": [[1, 2, 3, 4, 5, 6, 7, 8]],
                     "IndicesTensor": [[4], [3], [1], [7]],
                     "UpdatesTensor": [[9, 10, 11, 12]],
                 },
-                outputs={"OutputTensor": [[1, 11, 3, 10, 9, 6, 7, 12]]},
+                {"OutputTensor": [[1, 11, 3, 10, 9, 6, 7, 12]]},
                 source="DML_SCATTER_ND_OPERATOR_DESC, worked example with equal ranks",
             ),
         ),
         bad_examples=(
             BadExample(
-                name="updates_of_other_sizes",
-                desc=_desc([1, 8], [4, 1], [1, 5], InputDimensionCount=1, IndicesDimensionCount=2),
-                code=Code.SIZES_MISMATCH,
-                pointer="/UpdatesTensor/Sizes",
+                "updates_of_other_sizes",
+                _desc([1, 8], [4, 1], [1, 5], InputDimensionCount=1, IndicesDimensionCount=2),
+                Code.SIZES_MISMATCH,
+                "/UpdatesTensor/Sizes",
             ),
         ),
     ),
@@ -342,34 +329,30 @@ FAMILY = (
         work=elements_written,
         examples=(
             Example(
-                name="batches",
-                desc=_desc(
-                    [1, 3, 2, 2],
-                    [1, 3, 2, 2],
-                    InputDimensionCount=3,
-                    IndicesDimensionCount=3,
-                    BatchDimensionCount=1,
+                "batches",
+                _desc(
+                    [1, 3, 2, 2], [1, 3, 2, 2], InputDimensionCount=3, IndicesDimensionCount=3, BatchDimensionCount=1
                 ),
-                inputs={
+                {
                     "InputTensor": [[[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]]],
                     "IndicesTensor": [[[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[0, 1], [1, 0]]]],
                 },
-                outputs={"OutputTensor": [[[[0, 3], [7, 4], [9, 10]]]]},
+                {"OutputTensor": [[[[0, 3], [7, 4], [9, 10]]]]},
                 source="DML_GATHER_ND1_OPERATOR_DESC, worked example",
             ),
         ),
         bad_examples=(
             BadExample(
-                name="batches_differ",
-                desc=_desc([3, 2], [2, 1], InputDimensionCount=2, IndicesDimensionCount=2, BatchDimensionCount=1),
-                code=Code.NOT_COMPUTABLE,
-                pointer="/IndicesTensor/Sizes/0",
+                "batches_differ",
+                _desc([3, 2], [2, 1], InputDimensionCount=2, IndicesDimensionCount=2, BatchDimensionCount=1),
+                Code.NOT_COMPUTABLE,
+                "/IndicesTensor/Sizes/0",
             ),
             BadExample(
-                name="nothing_but_batches",
-                desc=_desc([2, 2], [2, 1], InputDimensionCount=2, IndicesDimensionCount=2, BatchDimensionCount=2),
-                code=Code.OUT_OF_RANGE,
-                pointer="/BatchDimensionCount",
+                "nothing_but_batches",
+                _desc([2, 2], [2, 1], InputDimensionCount=2, IndicesDimensionCount=2, BatchDimensionCount=2),
+                Code.OUT_OF_RANGE,
+                "/BatchDimensionCount",
             ),
         ),
     ),

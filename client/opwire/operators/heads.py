@@ -115,10 +115,7 @@ class KeysGiven(Rule):
     """Keys and values are given, unless there are past ones. Without either there is no bias."""
 
     code = Code.MISSING_TENSOR
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((*KEYS, *VALUES, *PAST, "BiasTensor"))
+    members = (*KEYS, *VALUES, *PAST, "BiasTensor")
 
     def faults(self, values: Values) -> Iterator[Fault]:
         keys, new_values = (any(values[name] is not None for name in names) for names in (KEYS, VALUES))
@@ -140,10 +137,6 @@ class LengthsFit(Rule):
 
     tensor: str
     batch: Quantity
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.batch.reads | {self.tensor}
 
     def faults(self, values: Values) -> Iterator[Fault]:
         desc, batch = values[self.tensor], self.batch.value(values)

@@ -23,10 +23,6 @@ class IndexFits(Rule):
     source: str = "InputTensor"
     output: str = "OutputTensor"
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.axes, self.source, self.output))
-
     def faults(self, values: Values) -> Iterator[Fault]:
         data_type: DataType = values[self.output].data_type
         sizes = values[self.source].sizes

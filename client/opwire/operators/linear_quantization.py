@@ -27,10 +27,6 @@ class ScaleFits(Rule):
     source: str = "InputTensor"
     scale: str = "ScaleTensor"
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.source, self.scale))
-
     def faults(self, values: Values) -> Iterator[Fault]:
         source, scale = values[self.source].data_type, values[self.scale].data_type
         wanted = DataType.FLOAT32 if source is DataType.INT32 else source
@@ -58,31 +54,31 @@ _QUANTIZE = declare(
     work=elements_written,
     examples=(
         Example(
-            name="halves_to_even",
-            desc=_tensors([4], Input="FLOAT32", Scale="FLOAT32", ZeroPoint="INT8"),
-            inputs=_elements(Input=[1, 3, -1000, "NaN"], Scale=[2, 2, 2, 2], ZeroPoint=[1, 1, 1, 1]),
-            outputs={"OutputTensor": [1, 3, -128, 0]},
+            "halves_to_even",
+            _tensors([4], Input="FLOAT32", Scale="FLOAT32", ZeroPoint="INT8"),
+            _elements(Input=[1, 3, -1000, "NaN"], Scale=[2, 2, 2, 2], ZeroPoint=[1, 1, 1, 1]),
+            {"OutputTensor": [1, 3, -128, 0]},
         ),
         Example(
-            name="no_zero_point",
-            desc=_tensors([2], Input="INT32", Scale="FLOAT32"),
-            inputs=_elements(Input=[7, -7], Scale=[0.5, 0.5]),
-            outputs={"OutputTensor": [14, 0]},
+            "no_zero_point",
+            _tensors([2], Input="INT32", Scale="FLOAT32"),
+            _elements(Input=[7, -7], Scale=[0.5, 0.5]),
+            {"OutputTensor": [14, 0]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="half_of_integers",
-            desc=_tensors([2], Input="INT32", Scale="FLOAT16"),
-            code=Code.DATA_TYPES_DIFFER,
-            pointer="/ScaleTensor/DataType",
+            "half_of_integers",
+            _tensors([2], Input="INT32", Scale="FLOAT16"),
+            Code.DATA_TYPES_DIFFER,
+            "/ScaleTensor/DataType",
         ),
         BadExample(
-            name="no_zero_point_before_6_2",
-            desc=_tensors([2], Input="FLOAT32", Scale="FLOAT32"),
+            "no_zero_point_before_6_2",
+            _tensors([2], Input="FLOAT32", Scale="FLOAT32"),
+            Code.MISSING_FIELD,
+            "",
             level=FeatureLevel.V6_0,
-            code=Code.MISSING_FIELD,
-            pointer="",
         ),
     ),
 )
@@ -94,24 +90,24 @@ _DEQUANTIZE = declare(
     work=elements_written,
     examples=(
         Example(
-            name="bytes",
-            desc=_tensors([3], Input="UINT8", Scale="FLOAT32", ZeroPoint="UINT8"),
-            inputs=_elements(Input=[0, 128, 255], Scale=[2, 2, 0.5], ZeroPoint=[128, 128, 128]),
-            outputs={"OutputTensor": [-256, 0, 63.5]},
+            "bytes",
+            _tensors([3], Input="UINT8", Scale="FLOAT32", ZeroPoint="UINT8"),
+            _elements(Input=[0, 128, 255], Scale=[2, 2, 0.5], ZeroPoint=[128, 128, 128]),
+            {"OutputTensor": [-256, 0, 63.5]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="signed_zero_point",
-            desc=_tensors([3], Input="UINT8", Scale="FLOAT32", ZeroPoint="INT8"),
-            code=Code.DATA_TYPES_DIFFER,
-            pointer="/ZeroPointTensor/DataType",
+            "signed_zero_point",
+            _tensors([3], Input="UINT8", Scale="FLOAT32", ZeroPoint="INT8"),
+            Code.DATA_TYPES_DIFFER,
+            "/ZeroPointTensor/DataType",
         ),
         BadExample(
-            name="floats",
-            desc=_tensors([3], Input="FLOAT32", Scale="FLOAT32"),
-            code=Code.DATA_TYPE_NOT_IN_LEVEL,
-            pointer="/InputTensor/DataType",
+            "floats",
+            _tensors([3], Input="FLOAT32", Scale="FLOAT32"),
+            Code.DATA_TYPE_NOT_IN_LEVEL,
+            "/InputTensor/DataType",
         ),
     ),
 )
@@ -135,33 +131,33 @@ _ADD = declare(
     work=elements_written,
     examples=(
         Example(
-            name="no_zero_points",
-            desc=_sum(),
-            inputs={**_elements(A=[1, 2, 200], B=[2, 5, 100]), **_elements(AScale=[2], BScale=[1], OutputScale=[2])},
-            outputs={"OutputTensor": [2, 4, 250]},
+            "no_zero_points",
+            _sum(),
+            {**_elements(A=[1, 2, 200], B=[2, 5, 100]), **_elements(AScale=[2], BScale=[1], OutputScale=[2])},
+            {"OutputTensor": [2, 4, 250]},
         ),
         Example(
-            name="to_signed",
-            desc=_sum(OutputZeroPointTensor={"DataType": "INT8", "Sizes": [1]}),
-            inputs={
+            "to_signed",
+            _sum(OutputZeroPointTensor={"DataType": "INT8", "Sizes": [1]}),
+            {
                 **_elements(A=[1, 2, 200], B=[2, 5, 100], OutputZeroPoint=[-10]),
                 **_elements(AScale=[1], BScale=[1], OutputScale=[1]),
             },
-            outputs={"OutputTensor": [-7, -3, 127]},
+            {"OutputTensor": [-7, -3, 127]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="scale_of_each_element",
-            desc=_sum(AScaleTensor={"DataType": "FLOAT32", "Sizes": [3]}),
-            code=Code.SIZES_MISMATCH,
-            pointer="/AScaleTensor/Sizes",
+            "scale_of_each_element",
+            _sum(AScaleTensor={"DataType": "FLOAT32", "Sizes": [3]}),
+            Code.SIZES_MISMATCH,
+            "/AScaleTensor/Sizes",
         ),
         BadExample(
-            name="signed_zero_point",
-            desc=_sum(BZeroPointTensor={"DataType": "INT8", "Sizes": [1]}),
-            code=Code.DATA_TYPES_DIFFER,
-            pointer="/BZeroPointTensor/DataType",
+            "signed_zero_point",
+            _sum(BZeroPointTensor={"DataType": "INT8", "Sizes": [1]}),
+            Code.DATA_TYPES_DIFFER,
+            "/BZeroPointTensor/DataType",
         ),
     ),
 )

@@ -37,17 +37,17 @@ def _connective(name: str, formula: Expression, output: list[int]) -> Operator[A
     """Declares an operator whose inputs and output are truth values of one data type."""
     bad = (
         BadExample(
-            name="bytes_before_2_0",
-            desc=_tensors(A="UINT8", B="UINT8"),
+            "bytes_before_2_0",
+            _tensors(A="UINT8", B="UINT8"),
+            Code.DATA_TYPE_NOT_IN_LEVEL,
+            "/ATensor/DataType",
             level=FeatureLevel.V1_0,
-            code=Code.DATA_TYPE_NOT_IN_LEVEL,
-            pointer="/ATensor/DataType",
         ),
         BadExample(
-            name="other_output",
-            desc=_tensors(A="UINT8", B="UINT8", Output="UINT32"),
-            code=Code.DATA_TYPES_DIFFER,
-            pointer="/OutputTensor/DataType",
+            "other_output",
+            _tensors(A="UINT8", B="UINT8", Output="UINT32"),
+            Code.DATA_TYPES_DIFFER,
+            "/OutputTensor/DataType",
         ),
     )
     return binary(name, formula=formula, examples=(_pair("UINT8", _TRUTH, output),), bad_examples=bad)
@@ -56,17 +56,12 @@ def _connective(name: str, formula: Expression, output: list[int]) -> Operator[A
 def _comparison(name: str, formula: Expression, output: list[int]) -> Operator[Attributes]:
     """Declares an operator with inputs of any data type, and truth values as its output."""
     bad = (
+        BadExample("types_differ", _tensors(A="FLOAT32", B="FLOAT16"), Code.DATA_TYPES_DIFFER, "/BTensor/DataType"),
         BadExample(
-            name="types_differ",
-            desc=_tensors(A="FLOAT32", B="FLOAT16"),
-            code=Code.DATA_TYPES_DIFFER,
-            pointer="/BTensor/DataType",
-        ),
-        BadExample(
-            name="float_output",
-            desc=_tensors(A="FLOAT32", B="FLOAT32", Output="FLOAT32"),
-            code=Code.DATA_TYPE_NOT_IN_LEVEL,
-            pointer="/OutputTensor/DataType",
+            "float_output",
+            _tensors(A="FLOAT32", B="FLOAT32", Output="FLOAT32"),
+            Code.DATA_TYPE_NOT_IN_LEVEL,
+            "/OutputTensor/DataType",
         ),
     )
     truth = Derived(sizes_of("ATensor"), default=DataType.UINT32)
@@ -80,16 +75,13 @@ def _test(
     """Declares a test for a property of floats."""
     bad = (
         BadExample(
-            name="integers",
-            desc={**_tensors(Input="INT32"), **attributes},
-            code=Code.DATA_TYPE_NOT_IN_LEVEL,
-            pointer="/InputTensor/DataType",
+            "integers", {**_tensors(Input="INT32"), **attributes}, Code.DATA_TYPE_NOT_IN_LEVEL, "/InputTensor/DataType"
         ),
         BadExample(
-            name="signed_output",
-            desc={**_tensors(Input="FLOAT32", Output="INT8"), **attributes},
-            code=Code.DATA_TYPE_NOT_IN_LEVEL,
-            pointer="/OutputTensor/DataType",
+            "signed_output",
+            {**_tensors(Input="FLOAT32", Output="INT8"), **attributes},
+            Code.DATA_TYPE_NOT_IN_LEVEL,
+            "/OutputTensor/DataType",
         ),
     )
     truth = Derived(sizes_of("InputTensor"), default=default)
@@ -121,16 +113,16 @@ _IF = declare(
     ),
     bad_examples=(
         BadExample(
-            name="float_condition",
-            desc=_tensors(Condition="FLOAT32", A="FLOAT32", B="FLOAT32"),
-            code=Code.DATA_TYPE_NOT_IN_LEVEL,
-            pointer="/ConditionTensor/DataType",
+            "float_condition",
+            _tensors(Condition="FLOAT32", A="FLOAT32", B="FLOAT32"),
+            Code.DATA_TYPE_NOT_IN_LEVEL,
+            "/ConditionTensor/DataType",
         ),
         BadExample(
-            name="types_differ",
-            desc=_tensors(Condition="UINT8", A="FLOAT32", B="INT32"),
-            code=Code.DATA_TYPES_DIFFER,
-            pointer="/BTensor/DataType",
+            "types_differ",
+            _tensors(Condition="UINT8", A="FLOAT32", B="INT32"),
+            Code.DATA_TYPES_DIFFER,
+            "/BTensor/DataType",
         ),
     ),
 )
@@ -145,12 +137,7 @@ FAMILY = (
         formula=_NOT(INPUT),
         examples=(typed_vectors("nonzero_is_true", {"InputTensor": ("UINT32", [0, 1, 7])}, [1, 0, 0]),),
         bad_examples=(
-            BadExample(
-                name="floats",
-                desc=_tensors(Input="FLOAT32"),
-                code=Code.DATA_TYPE_NOT_IN_LEVEL,
-                pointer="/InputTensor/DataType",
-            ),
+            BadExample("floats", _tensors(Input="FLOAT32"), Code.DATA_TYPE_NOT_IN_LEVEL, "/InputTensor/DataType"),
         ),
     ),
     _connective("ELEMENT_WISE_LOGICAL_OR", call("or_")(A, B), [0, 1, 1, 1]),

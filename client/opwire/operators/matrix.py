@@ -69,10 +69,6 @@ class FusedAxes(Rule):
     operator: str = "FusedActivation"
     tensor: str = "ATensor"
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.operator, self.tensor))
-
     def faults(self, values: Values) -> Iterator[Fault]:
         rank = values[self.tensor].rank
         for at, i, axis in _fused_axes(self.operator, values):
@@ -89,10 +85,6 @@ class FusedAlongRows(Rule):
 
     operator: str = "FusedActivation"
     tensor: str = "ATensor"
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.operator, self.tensor))
 
     def faults(self, values: Values) -> Iterator[Fault]:
         fused: NestedOperator | None = values[self.operator]
@@ -129,10 +121,6 @@ class PerRowOrColumn(Rule):
     tensor: str
     matrix: str
     dimension: int
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.tensor, self.matrix))
 
     def faults(self, values: Values) -> Iterator[Fault]:
         desc, matrix = values[self.tensor], values[self.matrix]
@@ -188,7 +176,7 @@ _A, _B = [[1, 2, 3], [4, 5, 6]], [[1, 0], [0, 1], [1, 1]]
 
 
 def _do_not_meet(desc: dict[str, Any]) -> BadExample:
-    return BadExample(name="shapes_do_not_meet", desc=desc, code=Code.SIZES_MISMATCH, pointer="/BTensor/Sizes/0")
+    return BadExample("shapes_do_not_meet", desc, Code.SIZES_MISMATCH, "/BTensor/Sizes/0")
 
 
 _GEMM = declare(
@@ -203,46 +191,41 @@ _GEMM = declare(
     outputs={"OutputTensor": Derived(_product, like="ATensor")},
     work=_work,
     examples=(
+        Example("product", _gemm([2, 3], [3, 2]), {"ATensor": _A, "BTensor": _B}, {"OutputTensor": [[4, 5], [10, 11]]}),
         Example(
-            name="product",
-            desc=_gemm([2, 3], [3, 2]),
-            inputs={"ATensor": _A, "BTensor": _B},
-            outputs={"OutputTensor": [[4, 5], [10, 11]]},
-        ),
-        Example(
-            name="transposed_and_added",
-            desc=_gemm([2, 2], [2, 2], TransA="TRANSPOSE", Alpha=2, Beta=-1, CTensor=_parameter("FLOAT32", 2, 2)),
-            inputs={"ATensor": [[1, 2], [3, 4]], "BTensor": [[1, 0], [0, 1]], "CTensor": [[1, 1], [1, 1]]},
-            outputs={"OutputTensor": [[1, 5], [3, 7]]},
+            "transposed_and_added",
+            _gemm([2, 2], [2, 2], TransA="TRANSPOSE", Alpha=2, Beta=-1, CTensor=_parameter("FLOAT32", 2, 2)),
+            {"ATensor": [[1, 2], [3, 4]], "BTensor": [[1, 0], [0, 1]], "CTensor": [[1, 1], [1, 1]]},
+            {"OutputTensor": [[1, 5], [3, 7]]},
         ),
     ),
     bad_examples=(
         _do_not_meet(_gemm([2, 3], [2, 2])),
         BadExample(
-            name="matrices_before_4_0",
-            desc=_gemm([2, 3], [3, 2]),
+            "matrices_before_4_0",
+            _gemm([2, 3], [3, 2]),
+            Code.RANK_NOT_IN_LEVEL,
+            "/ATensor/Sizes",
             level=FeatureLevel.V3_1,
-            code=Code.RANK_NOT_IN_LEVEL,
-            pointer="/ATensor/Sizes",
         ),
         BadExample(
-            name="softmax_before_6_1",
-            desc=_gemm([2, 3], [3, 2], FusedActivation={"Type": "ACTIVATION_SOFTMAX"}),
+            "softmax_before_6_1",
+            _gemm([2, 3], [3, 2], FusedActivation={"Type": "ACTIVATION_SOFTMAX"}),
+            Code.OPERATOR_NOT_FUSABLE,
+            "/FusedActivation/Type",
             level=FeatureLevel.V6_0,
-            code=Code.OPERATOR_NOT_FUSABLE,
-            pointer="/FusedActivation/Type",
         ),
         BadExample(
-            name="softmax_past_the_rank",
-            desc=_gemm([2, 3], [3, 2], FusedActivation={"Type": "ACTIVATION_SOFTMAX1", "Axes": [2]}),
-            code=Code.AXIS_OUT_OF_RANGE,
-            pointer="/FusedActivation/Axes/0",
+            "softmax_past_the_rank",
+            _gemm([2, 3], [3, 2], FusedActivation={"Type": "ACTIVATION_SOFTMAX1", "Axes": [2]}),
+            Code.AXIS_OUT_OF_RANGE,
+            "/FusedActivation/Axes/0",
         ),
         BadExample(
-            name="softmax_of_several_matrices",
-            desc=_gemm([2, 2, 3], [2, 3, 2], FusedActivation={"Type": "ACTIVATION_SOFTMAX"}),
-            code=Code.SIZES_MISMATCH,
-            pointer="/ATensor/Sizes/0",
+            "softmax_of_several_matrices",
+            _gemm([2, 2, 3], [2, 3, 2], FusedActivation={"Type": "ACTIVATION_SOFTMAX"}),
+            Code.SIZES_MISMATCH,
+            "/ATensor/Sizes/0",
         ),
     ),
 )
@@ -261,19 +244,19 @@ _INTEGER = declare(
     work=_work,
     examples=(
         Example(
-            name="row_by_row",
-            desc=_desc("UINT8", [2, 3], [3, 2], AZeroPointTensor=_parameter("UINT8", 2, 1)),
-            inputs={"ATensor": _A, "BTensor": _B, "AZeroPointTensor": [[1], [4]]},
-            outputs={"OutputTensor": [[2, 3], [2, 3]]},
+            "row_by_row",
+            _desc("UINT8", [2, 3], [3, 2], AZeroPointTensor=_parameter("UINT8", 2, 1)),
+            {"ATensor": _A, "BTensor": _B, "AZeroPointTensor": [[1], [4]]},
+            {"OutputTensor": [[2, 3], [2, 3]]},
         ),
     ),
     bad_examples=(
         _do_not_meet(_desc("INT8", [2, 3], [2, 2])),
         BadExample(
-            name="zero_point_of_columns",
-            desc=_desc("INT8", [2, 3], [3, 2], AZeroPointTensor=_parameter("INT8", 1, 3)),
-            code=Code.SIZES_MISMATCH,
-            pointer="/AZeroPointTensor/Sizes/1",
+            "zero_point_of_columns",
+            _desc("INT8", [2, 3], [3, 2], AZeroPointTensor=_parameter("INT8", 1, 3)),
+            Code.SIZES_MISMATCH,
+            "/AZeroPointTensor/Sizes/1",
         ),
     ),
 )
@@ -300,25 +283,25 @@ _TO_FLOAT = declare(
     work=_work,
     examples=(
         Example(
-            name="with_bias",
-            desc=_desc("INT8", [2, 3], [3, 2], **_SCALES, BiasTensor=_parameter("FLOAT32", 2, 2)),
-            inputs={
+            "with_bias",
+            _desc("INT8", [2, 3], [3, 2], **_SCALES, BiasTensor=_parameter("FLOAT32", 2, 2)),
+            {
                 "ATensor": _A,
                 "BTensor": _B,
                 "AScaleTensor": [0.5],
                 "BScaleTensor": [2],
                 "BiasTensor": [[0.5, 0], [0, 0]],
             },
-            outputs={"OutputTensor": [[4.5, 5], [10, 11]]},
+            {"OutputTensor": [[4.5, 5], [10, 11]]},
         ),
     ),
     bad_examples=(
         _do_not_meet(_desc("INT8", [2, 3], [2, 2], **_SCALES)),
         BadExample(
-            name="zero_point_of_another_type",
-            desc=_desc("INT8", [2, 3], [3, 2], **_SCALES, BZeroPointTensor=_parameter("UINT8", 1)),
-            code=Code.DATA_TYPES_DIFFER,
-            pointer="/BZeroPointTensor/DataType",
+            "zero_point_of_another_type",
+            _desc("INT8", [2, 3], [3, 2], **_SCALES, BZeroPointTensor=_parameter("UINT8", 1)),
+            Code.DATA_TYPES_DIFFER,
+            "/BZeroPointTensor/DataType",
         ),
     ),
 )
@@ -333,29 +316,21 @@ _QUANTIZED = declare(
         _of_rows("AScaleTensor", "OutputScaleTensor"),
         _of_columns("BScaleTensor"),
     ),
-    outputs={
-        "OutputTensor": Derived(_product, like="OutputZeroPointTensor", default="ATensor", leading_ones=True),
-    },
+    outputs={"OutputTensor": Derived(_product, like="OutputZeroPointTensor", default="ATensor", leading_ones=True)},
     work=_work,
     examples=(
         Example(
-            name="halves_to_even",
-            desc=_desc("UINT8", [2, 3], [3, 2], **_SCALES, OutputScaleTensor=_parameter("FLOAT32", 1)),
-            inputs={
-                "ATensor": _A,
-                "BTensor": _B,
-                "AScaleTensor": [0.5],
-                "BScaleTensor": [2],
-                "OutputScaleTensor": [2],
-            },
-            outputs={"OutputTensor": [[2, 2], [5, 6]]},
+            "halves_to_even",
+            _desc("UINT8", [2, 3], [3, 2], **_SCALES, OutputScaleTensor=_parameter("FLOAT32", 1)),
+            {"ATensor": _A, "BTensor": _B, "AScaleTensor": [0.5], "BScaleTensor": [2], "OutputScaleTensor": [2]},
+            {"OutputTensor": [[2, 2], [5, 6]]},
         ),
     ),
     bad_examples=(
         _do_not_meet(_desc("INT8", [2, 3], [2, 2], **_SCALES, OutputScaleTensor=_parameter("FLOAT32", 1))),
         BadExample(
-            name="zero_point_of_another_rank",
-            desc=_desc(
+            "zero_point_of_another_rank",
+            _desc(
                 "INT8",
                 [2, 3],
                 [3, 2],
@@ -363,8 +338,8 @@ _QUANTIZED = declare(
                 OutputScaleTensor=_parameter("FLOAT32", 1),
                 OutputZeroPointTensor=_parameter("INT8", 1, 1),
             ),
-            code=Code.RANKS_DIFFER,
-            pointer="/OutputZeroPointTensor/Sizes",
+            Code.RANKS_DIFFER,
+            "/OutputZeroPointTensor/Sizes",
         ),
     ),
 )

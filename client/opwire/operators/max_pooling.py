@@ -54,13 +54,7 @@ class MaxPooling:
     def dimensions(self, sizes: tuple[int, ...]) -> Iterator[Dimension]:
         """Yields the spatial dimensions of an input, outermost first."""
         for members in zip(
-            sizes[2:],
-            self.Strides,
-            self.WindowSize,
-            self.StartPadding,
-            self.EndPadding,
-            self.Dilations,
-            strict=True,
+            sizes[2:], self.Strides, self.WindowSize, self.StartPadding, self.EndPadding, self.Dilations, strict=True
         ):
             yield Dimension(*members)
 
@@ -75,12 +69,7 @@ def _work(desc: MaxPooling, tensors: Tensors) -> int:
 
 
 def _operator(
-    name: str,
-    examples: tuple[Example, ...],
-    bad_examples: tuple[BadExample, ...],
-    *,
-    indices: bool,
-    dilated: bool,
+    name: str, examples: tuple[Example, ...], bad_examples: tuple[BadExample, ...], *, indices: bool, dilated: bool
 ) -> Operator[MaxPooling]:
     windows = Windows(dilated=dilated)
     rules: list[Rule] = [
@@ -119,49 +108,49 @@ _SQUARE = [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]]]
 
 _EXAMPLES = (
     Example(
-        name="halves_an_image",
-        desc=_desc([1, 1, 4, 4], [2, 2], Strides=[2, 2]),
-        inputs={"InputTensor": _SQUARE},
-        outputs={"OutputTensor": [[[[6, 8], [14, 16]]]]},
+        "halves_an_image",
+        _desc([1, 1, 4, 4], [2, 2], Strides=[2, 2]),
+        {"InputTensor": _SQUARE},
+        {"OutputTensor": [[[[6, 8], [14, 16]]]]},
     ),
     Example(
-        name="padding_never_wins",
-        desc=_desc([1, 1, 1, 3], [1, 3], StartPadding=[0, 1], EndPadding=[0, 1]),
-        inputs={"InputTensor": [[[[-3, -2, -4]]]]},
-        outputs={"OutputTensor": [[[[-2, -2, -2]]]]},
+        "padding_never_wins",
+        _desc([1, 1, 1, 3], [1, 3], StartPadding=[0, 1], EndPadding=[0, 1]),
+        {"InputTensor": [[[[-3, -2, -4]]]]},
+        {"OutputTensor": [[[[-2, -2, -2]]]]},
     ),
     Example(
-        name="ceiling_size",
-        desc=_desc([1, 1, 1, 6], [1, 3], Strides=[1, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 1, 3]}),
-        inputs={"InputTensor": [[[[1, 2, 3, 4, 5, 6]]]]},
-        outputs={"OutputTensor": [[[[3, 5, 6]]]]},
+        "ceiling_size",
+        _desc([1, 1, 1, 6], [1, 3], Strides=[1, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 1, 3]}),
+        {"InputTensor": [[[[1, 2, 3, 4, 5, 6]]]]},
+        {"OutputTensor": [[[[3, 5, 6]]]]},
     ),
     Example(
-        name="volume_of_bytes",
-        desc=_desc([1, 1, 2, 2, 2], [2, 2, 1], "INT8"),
-        inputs={"InputTensor": [[[[[1, -2], [3, 4]], [[-5, 6], [7, -128]]]]]},
-        outputs={"OutputTensor": [[[[[7, 6]]]]]},
+        "volume_of_bytes",
+        _desc([1, 1, 2, 2, 2], [2, 2, 1], "INT8"),
+        {"InputTensor": [[[[[1, -2], [3, 4]], [[-5, 6], [7, -128]]]]]},
+        {"OutputTensor": [[[[[7, 6]]]]]},
     ),
 )
 
 _INDEX_EXAMPLES = (
     Example(
-        name="positions_in_the_whole_tensor",
-        desc=_desc([1, 2, 2, 2], [2, 2], OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 2, 1, 1]}),
-        inputs={"InputTensor": [[[[1, 2], [3, 0]], [[5, 9], [9, 5]]]]},
-        outputs={"OutputTensor": [[[[3]], [[9]]]], "OutputIndicesTensor": [[[[2]], [[5]]]]},
+        "positions_in_the_whole_tensor",
+        _desc([1, 2, 2, 2], [2, 2], OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 2, 1, 1]}),
+        {"InputTensor": [[[[1, 2], [3, 0]], [[5, 9], [9, 5]]]]},
+        {"OutputTensor": [[[[3]], [[9]]]], "OutputIndicesTensor": [[[[2]], [[5]]]]},
     ),
     Example(
-        name="positions_never_in_padding",
-        desc=_desc(
+        "positions_never_in_padding",
+        _desc(
             [1, 1, 1, 3],
             [1, 2],
             StartPadding=[0, 1],
             EndPadding=[0, 1],
             OutputIndicesTensor={"DataType": "UINT64", "Sizes": [1, 1, 1, 4]},
         ),
-        inputs={"InputTensor": [[[["-Infinity", "NaN", 1]]]]},
-        outputs={
+        {"InputTensor": [[[["-Infinity", "NaN", 1]]]]},
+        {
             "OutputTensor": [[[[-3.4028234663852886e38, -3.4028234663852886e38, 1, 1]]]],
             "OutputIndicesTensor": [[[[0, 0, 2, 2]]]],
         },
@@ -169,83 +158,52 @@ _INDEX_EXAMPLES = (
 )
 
 _DILATED_EXAMPLE = Example(
-    name="dilated_window",
-    desc=_desc(
-        [1, 1, 1, 6],
-        [1, 2],
-        Dilations=[1, 3],
-        OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 1, 1, 3]},
-    ),
-    inputs={"InputTensor": [[[[9, 8, 7, 1, 8, 9]]]]},
-    outputs={"OutputTensor": [[[[9, 8, 9]]]], "OutputIndicesTensor": [[[[0, 1, 5]]]]},
+    "dilated_window",
+    _desc([1, 1, 1, 6], [1, 2], Dilations=[1, 3], OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 1, 1, 3]}),
+    {"InputTensor": [[[[9, 8, 7, 1, 8, 9]]]]},
+    {"OutputTensor": [[[[9, 8, 9]]]], "OutputIndicesTensor": [[[[0, 1, 5]]]]},
 )
 
 _BAD_EXAMPLES = (
+    BadExample("window_past_the_input", _desc([1, 1, 4, 4], [5, 2]), Code.MISSING_FIELD, ""),
     BadExample(
-        name="window_past_the_input",
-        desc=_desc([1, 1, 4, 4], [5, 2]),
-        code=Code.MISSING_FIELD,
-        pointer="",
+        "other_channels",
+        _desc([1, 1, 4, 4], [2, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 2, 3, 3]}),
+        Code.SIZES_MISMATCH,
+        "/OutputTensor/Sizes/1",
     ),
-    BadExample(
-        name="other_channels",
-        desc=_desc([1, 1, 4, 4], [2, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 2, 3, 3]}),
-        code=Code.SIZES_MISMATCH,
-        pointer="/OutputTensor/Sizes/1",
-    ),
-    BadExample(name="rank_3", desc=_desc([1, 4, 4], [2]), code=Code.RANK_NOT_IN_LEVEL, pointer="/InputTensor/Sizes"),
-    BadExample(
-        name="counts_differ",
-        desc=_desc([1, 1, 4, 4], [2, 2], EndPadding=[0]),
-        code=Code.COUNT_MISMATCH,
-        pointer="/EndPadding",
-    ),
+    BadExample("rank_3", _desc([1, 4, 4], [2]), Code.RANK_NOT_IN_LEVEL, "/InputTensor/Sizes"),
+    BadExample("counts_differ", _desc([1, 1, 4, 4], [2, 2], EndPadding=[0]), Code.COUNT_MISMATCH, "/EndPadding"),
 )
 
 
 def _with_dilations(examples: tuple[Example, ...]) -> tuple[Example, ...]:
     return tuple(
         Example(
-            name=example.name,
-            desc={**example.desc, "Dilations": [1] * len(example.desc["WindowSize"])},
-            inputs=example.inputs,
-            outputs=example.outputs,
+            example.name,
+            {**example.desc, "Dilations": [1] * len(example.desc["WindowSize"])},
+            example.inputs,
+            example.outputs,
         )
         for example in examples
     )
 
 
 _BAD_DILATED_EXAMPLES = (
+    BadExample("dilated_window_past_the_input", _desc([1, 1, 4, 4], [2, 2], Dilations=[1, 4]), Code.MISSING_FIELD, ""),
+    BadExample("dilations_null", _desc([1, 1, 4, 4], [2, 2], Dilations=None), Code.MISSING_FIELD, "/Dilations"),
     BadExample(
-        name="dilated_window_past_the_input",
-        desc=_desc([1, 1, 4, 4], [2, 2], Dilations=[1, 4]),
-        code=Code.MISSING_FIELD,
-        pointer="",
-    ),
-    BadExample(
-        name="dilations_null",
-        desc=_desc([1, 1, 4, 4], [2, 2], Dilations=None),
-        code=Code.MISSING_FIELD,
-        pointer="/Dilations",
-    ),
-    BadExample(
-        name="indices_of_other_sizes",
-        desc=_desc(
-            [1, 1, 4, 4],
-            [2, 2],
-            Dilations=[1, 1],
-            OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 1, 2, 2]},
+        "indices_of_other_sizes",
+        _desc(
+            [1, 1, 4, 4], [2, 2], Dilations=[1, 1], OutputIndicesTensor={"DataType": "UINT32", "Sizes": [1, 1, 2, 2]}
         ),
-        code=Code.SIZES_MISMATCH,
-        pointer="/OutputIndicesTensor/Sizes",
+        Code.SIZES_MISMATCH,
+        "/OutputIndicesTensor/Sizes",
     ),
 )
 
 _GRADIENTS = _desc(
-    [1, 1, 3, 3],
-    [2, 2],
-    Dilations=[1, 1],
-    InputGradientTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]},
+    [1, 1, 3, 3], [2, 2], Dilations=[1, 1], InputGradientTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 2, 2]}
 )
 _MOST_DIMENSIONS = 3
 _WINDOWS = Windows(most=_MOST_DIMENSIONS)
@@ -266,22 +224,19 @@ _GRADIENT = declare(
     work=windows_visited(_WINDOWS, "InputGradientTensor"),
     examples=(
         Example(
-            name="a_maximum_of_two_windows",
-            desc=_GRADIENTS,
-            inputs={
-                "InputTensor": [[[[1, 2, 3], [2, 4, 2], [5, 6, 7]]]],
-                "InputGradientTensor": [[[[1, 2], [4, 5]]]],
-            },
-            outputs={"OutputGradientTensor": [[[[0, 0, 0], [0, 3, 0], [0, 4, 5]]]]},
+            "a_maximum_of_two_windows",
+            _GRADIENTS,
+            {"InputTensor": [[[[1, 2, 3], [2, 4, 2], [5, 6, 7]]]], "InputGradientTensor": [[[[1, 2], [4, 5]]]]},
+            {"OutputGradientTensor": [[[[0, 0, 0], [0, 3, 0], [0, 4, 5]]]]},
             source="DML_MAX_POOLING_GRAD_OPERATOR_DESC, worked example",
         ),
     ),
     bad_examples=(
         BadExample(
-            name="a_gradient_of_the_whole_input",
-            desc={**_GRADIENTS, "InputGradientTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 3, 2]}},
-            code=Code.SIZES_MISMATCH,
-            pointer="/InputGradientTensor/Sizes/2",
+            "a_gradient_of_the_whole_input",
+            {**_GRADIENTS, "InputGradientTensor": {"DataType": "FLOAT32", "Sizes": [1, 1, 3, 2]}},
+            Code.SIZES_MISMATCH,
+            "/InputGradientTensor/Sizes/2",
         ),
     ),
 )
@@ -302,21 +257,18 @@ def _unpooling_work(attributes: object, tensors: Tensors) -> int:
 
 _UNPOOLING = declare(
     "MAX_UNPOOLING",
-    rules=(
-        same_sizes("InputTensor", "IndicesTensor"),
-        same_type("InputTensor", "OutputTensor"),
-    ),
+    rules=(same_sizes("InputTensor", "IndicesTensor"), same_type("InputTensor", "OutputTensor")),
     outputs={"OutputTensor": Undecided()},
     work=_unpooling_work,
     examples=(
         Example(
-            name="zeros_elsewhere",
-            desc=_unpooled([1, 1, 2, 3]),
-            inputs={"InputTensor": [[[[8, 9]]]], "IndicesTensor": [[[[1, 5]]]]},
-            outputs={"OutputTensor": [[[[0, 8, 0], [0, 0, 9]]]]},
+            "zeros_elsewhere",
+            _unpooled([1, 1, 2, 3]),
+            {"InputTensor": [[[[8, 9]]]], "IndicesTensor": [[[[1, 5]]]]},
+            {"OutputTensor": [[[[0, 8, 0], [0, 0, 9]]]]},
         ),
     ),
-    bad_examples=(BadExample(name="output_left_out", desc=_unpooled(None), code=Code.MISSING_FIELD, pointer=""),),
+    bad_examples=(BadExample("output_left_out", _unpooled(None), Code.MISSING_FIELD, ""),),
 )
 
 FAMILY = (

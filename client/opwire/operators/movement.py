@@ -88,31 +88,26 @@ def _padding(name: str, value: dict[str, Any], *rules: Rule, bad: Sequence[BadEx
         work=elements_written,
         examples=(
             Example(
-                name="edges",
-                desc=desc("EDGE", [0, 0, 1, 2], [0, 0, 3, 4]),
-                inputs={"InputTensor": _PICTURE},
-                outputs={"OutputTensor": [[_EDGES]]},
+                "edges",
+                desc("EDGE", [0, 0, 1, 2], [0, 0, 3, 4]),
+                {"InputTensor": _PICTURE},
+                {"OutputTensor": [[_EDGES]]},
                 source=f"DML_{name}_OPERATOR_DESC, worked example",
             ),
             Example(
-                name="constant",
-                desc=desc("CONSTANT", [1], [2], InputTensor=_tensor("FLOAT32", 2)),
-                inputs={"InputTensor": [1, 2]},
-                outputs={"OutputTensor": [9, 1, 2, 9, 9]},
+                "constant",
+                desc("CONSTANT", [1], [2], InputTensor=_tensor("FLOAT32", 2)),
+                {"InputTensor": [1, 2]},
+                {"OutputTensor": [9, 1, 2, 9, 9]},
             ),
         ),
         bad_examples=(
+            BadExample("too_few_numbers", desc("EDGE", [1, 1], [1, 1]), Code.COUNT_MISMATCH, "/StartPadding"),
             BadExample(
-                name="too_few_numbers",
-                desc=desc("EDGE", [1, 1], [1, 1]),
-                code=Code.COUNT_MISMATCH,
-                pointer="/StartPadding",
-            ),
-            BadExample(
-                name="wrong_size",
-                desc=desc("EDGE", [0, 0, 1, 1], [0, 0, 1, 1], OutputTensor=_tensor("FLOAT32", 1, 1, 6, 5)),
-                code=Code.SIZES_MISMATCH,
-                pointer="/OutputTensor/Sizes/3",
+                "wrong_size",
+                desc("EDGE", [0, 0, 1, 1], [0, 0, 1, 1], OutputTensor=_tensor("FLOAT32", 1, 1, 6, 5)),
+                Code.SIZES_MISMATCH,
+                "/OutputTensor/Sizes/3",
             ),
             *bad,
         ),
@@ -120,21 +115,21 @@ def _padding(name: str, value: dict[str, Any], *rules: Rule, bad: Sequence[BadEx
 
 
 _WRAPPED_EARLY = BadExample(
-    name="wrap_before_6_4",
-    desc={
+    "wrap_before_6_4",
+    {
         "InputTensor": _tensor("FLOAT32", 2),
         "PaddingMode": "WRAP",
         "PaddingValue": 0,
         "StartPadding": [1],
         "EndPadding": [0],
     },
+    Code.UNKNOWN_VALUE,
+    "/PaddingMode",
     level=FeatureLevel.V6_3,
-    code=Code.UNKNOWN_VALUE,
-    pointer="/PaddingMode",
 )
 _OTHER_TYPE = BadExample(
-    name="value_of_another_type",
-    desc={
+    "value_of_another_type",
+    {
         "InputTensor": _tensor("FLOAT32", 2),
         "PaddingMode": "EDGE",
         "PaddingValueDataType": "INT32",
@@ -142,8 +137,8 @@ _OTHER_TYPE = BadExample(
         "StartPadding": [1],
         "EndPadding": [0],
     },
-    code=Code.DATA_TYPES_DIFFER,
-    pointer="/PaddingValueDataType",
+    Code.DATA_TYPES_DIFFER,
+    "/PaddingValueDataType",
 )
 
 
@@ -175,33 +170,31 @@ _CAST = declare(
     work=elements_written,
     examples=(
         Example(
-            name="truncates_and_saturates",
-            desc={"InputTensor": _tensor("FLOAT32", 4), "OutputTensor": _tensor("INT8", 4)},
-            inputs={"InputTensor": [-1.7, 300, "NaN", "-Infinity"]},
-            outputs={"OutputTensor": [-1, 127, 0, -128]},
+            "truncates_and_saturates",
+            {"InputTensor": _tensor("FLOAT32", 4), "OutputTensor": _tensor("INT8", 4)},
+            {"InputTensor": [-1.7, 300, "NaN", "-Infinity"]},
+            {"OutputTensor": [-1, 127, 0, -128]},
         ),
         Example(
-            name="keeps_low_bits",
-            desc={"InputTensor": _tensor("INT32", 3), "OutputTensor": _tensor("UINT16", 3)},
-            inputs={"InputTensor": [-1, 65536, 7]},
-            outputs={"OutputTensor": [65535, 0, 7]},
+            "keeps_low_bits",
+            {"InputTensor": _tensor("INT32", 3), "OutputTensor": _tensor("UINT16", 3)},
+            {"InputTensor": [-1, 65536, 7]},
+            {"OutputTensor": [65535, 0, 7]},
         ),
         Example(
-            name="saturates_to_8_bits",
-            desc={"InputTensor": _tensor("INT32", 3), "OutputTensor": _tensor("INT8", 3)},
-            inputs={"InputTensor": [-1, 256, -7000]},
-            outputs={"OutputTensor": [-1, 127, -128]},
+            "saturates_to_8_bits",
+            {"InputTensor": _tensor("INT32", 3), "OutputTensor": _tensor("INT8", 3)},
+            {"InputTensor": [-1, 256, -7000]},
+            {"OutputTensor": [-1, 127, -128]},
         ),
     ),
     bad_examples=(
+        BadExample("without_output", {"InputTensor": _tensor("INT32", 3)}, Code.MISSING_FIELD, ""),
         BadExample(
-            name="without_output", desc={"InputTensor": _tensor("INT32", 3)}, code=Code.MISSING_FIELD, pointer=""
-        ),
-        BadExample(
-            name="other_sizes",
-            desc={"InputTensor": _tensor("INT32", 3), "OutputTensor": _tensor("INT8", 4)},
-            code=Code.SIZES_MISMATCH,
-            pointer="/OutputTensor/Sizes",
+            "other_sizes",
+            {"InputTensor": _tensor("INT32", 3), "OutputTensor": _tensor("INT8", 4)},
+            Code.SIZES_MISMATCH,
+            "/OutputTensor/Sizes",
         ),
     ),
 )
@@ -220,29 +213,19 @@ _SPLIT = declare(
     work=elements_visited,
     examples=(
         Example(
-            name="rows",
-            desc=_split(2, [1, 1, 2, 2], [1, 1, 1, 2], [1, 1, 3, 2]),
-            inputs={"InputTensor": [[[[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [11, 12]]]]},
-            outputs={
-                "OutputTensors": [[[[[1, 2], [3, 4]]]], [[[[5, 6]]]], [[[[7, 8], [9, 10], [11, 12]]]]],
-            },
+            "rows",
+            _split(2, [1, 1, 2, 2], [1, 1, 1, 2], [1, 1, 3, 2]),
+            {"InputTensor": [[[[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [11, 12]]]]},
+            {"OutputTensors": [[[[[1, 2], [3, 4]]]], [[[[5, 6]]]], [[[[7, 8], [9, 10], [11, 12]]]]]},
             source="DML_SPLIT_OPERATOR_DESC, worked example",
         ),
     ),
     bad_examples=(
+        BadExample("a_row_left_over", _split(2, [1, 1, 2, 2], [1, 1, 3, 2]), Code.SIZES_MISMATCH, "/OutputTensors"),
         BadExample(
-            name="a_row_left_over",
-            desc=_split(2, [1, 1, 2, 2], [1, 1, 3, 2]),
-            code=Code.SIZES_MISMATCH,
-            pointer="/OutputTensors",
+            "other_columns", _split(2, [1, 1, 3, 2], [1, 1, 3, 1]), Code.SIZES_MISMATCH, "/OutputTensors/1/Sizes"
         ),
-        BadExample(
-            name="other_columns",
-            desc=_split(2, [1, 1, 3, 2], [1, 1, 3, 1]),
-            code=Code.SIZES_MISMATCH,
-            pointer="/OutputTensors/1/Sizes",
-        ),
-        BadExample(name="into_nothing", desc=_split(2), code=Code.COUNT_MISMATCH, pointer="/OutputTensors"),
+        BadExample("into_nothing", _split(2), Code.COUNT_MISMATCH, "/OutputTensors"),
     ),
 )
 
@@ -259,27 +242,18 @@ _JOIN = declare(
     work=elements_written,
     examples=(
         Example(
-            name="columns",
-            desc=_join(3, [1, 1, 2, 3], [1, 1, 2, 4]),
-            inputs={
-                "InputTensors": [[[[[1, 2, 3], [4, 5, 6]]]], [[[[7, 8, 9, 10], [11, 12, 13, 14]]]]],
-            },
-            outputs={"OutputTensor": [[[[1, 2, 3, 7, 8, 9, 10], [4, 5, 6, 11, 12, 13, 14]]]]},
+            "columns",
+            _join(3, [1, 1, 2, 3], [1, 1, 2, 4]),
+            {"InputTensors": [[[[[1, 2, 3], [4, 5, 6]]]], [[[[7, 8, 9, 10], [11, 12, 13, 14]]]]]},
+            {"OutputTensor": [[[[1, 2, 3, 7, 8, 9, 10], [4, 5, 6, 11, 12, 13, 14]]]]},
             source="DML_JOIN_OPERATOR_DESC, worked example",
         ),
     ),
     bad_examples=(
-        BadExample(
-            name="other_rows", desc=_join(1, [2, 3], [3, 3]), code=Code.SIZES_MISMATCH, pointer="/InputTensors/1/Sizes"
-        ),
-        BadExample(name="no_such_axis", desc=_join(2, [2, 3]), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axis"),
-        BadExample(name="of_nothing", desc=_join(0), code=Code.COUNT_MISMATCH, pointer="/InputTensors"),
-        BadExample(
-            name="count_disagrees",
-            desc={**_join(0, [2], [3]), "InputCount": 3},
-            code=Code.COUNT_MISMATCH,
-            pointer="/InputCount",
-        ),
+        BadExample("other_rows", _join(1, [2, 3], [3, 3]), Code.SIZES_MISMATCH, "/InputTensors/1/Sizes"),
+        BadExample("no_such_axis", _join(2, [2, 3]), Code.AXIS_OUT_OF_RANGE, "/Axis"),
+        BadExample("of_nothing", _join(0), Code.COUNT_MISMATCH, "/InputTensors"),
+        BadExample("count_disagrees", {**_join(0, [2], [3]), "InputCount": 3}, Code.COUNT_MISMATCH, "/InputCount"),
     ),
 )
 
@@ -290,18 +264,16 @@ _TILE = declare(
     work=elements_written,
     examples=(
         Example(
-            name="columns_twice",
-            desc=_tile([2, 2], [1, 2]),
-            inputs={"InputTensor": [[1, 2], [3, 4]]},
-            outputs={"OutputTensor": [[1, 2, 1, 2], [3, 4, 3, 4]]},
+            "columns_twice",
+            _tile([2, 2], [1, 2]),
+            {"InputTensor": [[1, 2], [3, 4]]},
+            {"OutputTensor": [[1, 2, 1, 2], [3, 4, 3, 4]]},
             source="DML_TILE_OPERATOR_DESC, worked example of an older edition",
         ),
     ),
     bad_examples=(
-        BadExample(name="too_few_numbers", desc=_tile([2, 2], [2]), code=Code.COUNT_MISMATCH, pointer="/Repeats"),
-        BadExample(
-            name="too_many_elements", desc=_tile([2, 2], [2**31, 2**31]), code=Code.TOO_MANY_ELEMENTS, pointer=""
-        ),
+        BadExample("too_few_numbers", _tile([2, 2], [2]), Code.COUNT_MISMATCH, "/Repeats"),
+        BadExample("too_many_elements", _tile([2, 2], [2**31, 2**31]), Code.TOO_MANY_ELEMENTS, ""),
     ),
 )
 
@@ -317,22 +289,22 @@ _REVERSE = declare(
     work=elements_written,
     examples=(
         Example(
-            name="rows",
-            desc=_reverse(3, 1, 1, 3, 1),
-            inputs={
+            "rows",
+            _reverse(3, 1, 1, 3, 1),
+            {
                 "InputTensor": [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]],
                 "SequenceLengthsTensor": [[[[2], [4], [3]]]],
             },
-            outputs={"OutputTensor": [[[[2, 1, 3, 4], [8, 7, 6, 5], [11, 10, 9, 12]]]]},
+            {"OutputTensor": [[[[2, 1, 3, 4], [8, 7, 6, 5], [11, 10, 9, 12]]]]},
             source="DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC, worked example",
         ),
     ),
     bad_examples=(
         BadExample(
-            name="several_lengths_along_the_axis",
-            desc=_reverse(3, 1, 1, 3, 2),
-            code=Code.SIZES_MISMATCH,
-            pointer="/SequenceLengthsTensor/Sizes",
+            "several_lengths_along_the_axis",
+            _reverse(3, 1, 1, 3, 2),
+            Code.SIZES_MISMATCH,
+            "/SequenceLengthsTensor/Sizes",
         ),
     ),
 )

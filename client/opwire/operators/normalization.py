@@ -55,25 +55,22 @@ def _mean_variance(
         attributes=AlongAxes if "Axes" in attributes else None,
         examples=(
             Example(
-                name="one_channel",
-                desc=tensors_and([1, 1, 1, 2], {}, **attributes),
-                inputs=source,
-                outputs={"OutputTensor": [[[[-1, 1]]]]},
+                "one_channel", tensors_and([1, 1, 1, 2], {}, **attributes), source, {"OutputTensor": [[[[-1, 1]]]]}
             ),
             Example(
-                name="scaled_and_shifted",
-                desc=tensors_and([1, 1, 1, 2], both, **attributes),
-                inputs={**source, "ScaleTensor": [[[[2]]]], "BiasTensor": [[[[10, 20]]]]},
-                outputs={"OutputTensor": [[[[8, 22]]]]},
+                "scaled_and_shifted",
+                tensors_and([1, 1, 1, 2], both, **attributes),
+                {**source, "ScaleTensor": [[[[2]]]], "BiasTensor": [[[[10, 20]]]]},
+                {"OutputTensor": [[[[8, 22]]]]},
             ),
             *examples,
         ),
         bad_examples=(
             BadExample(
-                name="bias_that_is_not_broadcast",
-                desc=tensors_and([1, 1, 1, 2], {**both, "BiasTensor": [1, 1, 1, 3]}, **attributes),
-                code=Code.SIZES_MISMATCH,
-                pointer="/BiasTensor/Sizes/3",
+                "bias_that_is_not_broadcast",
+                tensors_and([1, 1, 1, 2], {**both, "BiasTensor": [1, 1, 1, 3]}, **attributes),
+                Code.SIZES_MISMATCH,
+                "/BiasTensor/Sizes/3",
             ),
             *bad_examples,
         ),
@@ -92,10 +89,7 @@ def _of_each_channel(tensor: str) -> Rule:
 
 def _axes_refused(**attributes: object) -> BadExample:
     return BadExample(
-        name="axis_beyond_the_rank",
-        desc=tensors_and([1, 1, 1, 2], {}, Axes=[4], **attributes),
-        code=Code.AXIS_OUT_OF_RANGE,
-        pointer="/Axes/0",
+        "axis_beyond_the_rank", tensors_and([1, 1, 1, 2], {}, Axes=[4], **attributes), Code.AXIS_OUT_OF_RANGE, "/Axes/0"
     )
 
 
@@ -105,10 +99,10 @@ _MEAN_VARIANCE = _mean_variance(
     attributes={"CrossChannel": False, **_NORMALIZED},
     bad_examples=(
         BadExample(
-            name="scale_alone",
-            desc=tensors_and([1, 1, 1, 2], {"ScaleTensor": [1, 1, 1, 1]}, CrossChannel=False, **_NORMALIZED),
-            code=Code.MISSING_TENSOR,
-            pointer="",
+            "scale_alone",
+            tensors_and([1, 1, 1, 2], {"ScaleTensor": [1, 1, 1, 1]}, CrossChannel=False, **_NORMALIZED),
+            Code.MISSING_TENSOR,
+            "",
             level=FeatureLevel.V5_1,
         ),
     ),
@@ -123,10 +117,10 @@ _MEAN_VARIANCE1 = _mean_variance(
     bad_examples=(
         _axes_refused(**_NORMALIZED),
         BadExample(
-            name="one_scale_for_all_channels",
-            desc=tensors_and([1, 2, 1, 2], {name: [1, 1, 1, 2] for name in _PARAMETERS}, Axes=[2, 3], **_NORMALIZED),
-            code=Code.SIZES_MISMATCH,
-            pointer="/ScaleTensor/Sizes/1",
+            "one_scale_for_all_channels",
+            tensors_and([1, 2, 1, 2], {name: [1, 1, 1, 2] for name in _PARAMETERS}, Axes=[2, 3], **_NORMALIZED),
+            Code.SIZES_MISMATCH,
+            "/ScaleTensor/Sizes/1",
             level=FeatureLevel.V3_1,
         ),
     ),
@@ -140,10 +134,10 @@ _MEAN_VARIANCE2 = _mean_variance(
     attributes={"Axes": [2, 3], "UseMean": True, "UseVariance": True, "Epsilon": 0},
     examples=(
         Example(
-            name="by_the_root_of_the_mean_square",
-            desc=tensors_and([2], {}, Axes=[0], **_ROOT_MEAN_SQUARE),
-            inputs={"InputTensor": [1, 7]},
-            outputs={"OutputTensor": [0.2, 1.4]},
+            "by_the_root_of_the_mean_square",
+            tensors_and([2], {}, Axes=[0], **_ROOT_MEAN_SQUARE),
+            {"InputTensor": [1, 7]},
+            {"OutputTensor": [0.2, 1.4]},
         ),
     ),
     bad_examples=(_axes_refused(**_ROOT_MEAN_SQUARE),),
@@ -160,10 +154,7 @@ def _response_work(attributes: Attributes, tensors: Tensors) -> int:
 
 _RESPONSE: dict[str, object] = {"CrossChannel": True, "LocalSize": 1, "Alpha": 1, "Beta": 1, "Bias": 1}
 _REGION = BadExample(
-    name="no_region",
-    desc=tensors_and([1, 2, 1, 1], {}, **{**_RESPONSE, "LocalSize": 0}),
-    code=Code.OUT_OF_RANGE,
-    pointer="/LocalSize",
+    "no_region", tensors_and([1, 2, 1, 1], {}, **{**_RESPONSE, "LocalSize": 0}), Code.OUT_OF_RANGE, "/LocalSize"
 )
 
 _LOCAL_RESPONSE = declare(
@@ -172,16 +163,16 @@ _LOCAL_RESPONSE = declare(
     work=_response_work,
     examples=(
         Example(
-            name="each_by_itself",
-            desc=tensors_and([1, 2, 1, 1], {}, **_RESPONSE),
-            inputs={"InputTensor": [[[[1]], [[3]]]]},
-            outputs={"OutputTensor": [[[[0.5]], [[0.3]]]]},
+            "each_by_itself",
+            tensors_and([1, 2, 1, 1], {}, **_RESPONSE),
+            {"InputTensor": [[[[1]], [[3]]]]},
+            {"OutputTensor": [[[[0.5]], [[0.3]]]]},
         ),
         Example(
-            name="with_the_next_channel",
-            desc=tensors_and([1, 2, 1, 1], {}, **{**_RESPONSE, "LocalSize": 2, "Alpha": 2}),
-            inputs={"InputTensor": [[[[1]], [[3]]]]},
-            outputs={"OutputTensor": [[[[1 / 11]], [[0.3]]]]},
+            "with_the_next_channel",
+            tensors_and([1, 2, 1, 1], {}, **{**_RESPONSE, "LocalSize": 2, "Alpha": 2}),
+            {"InputTensor": [[[[1]], [[3]]]]},
+            {"OutputTensor": [[[[1 / 11]], [[0.3]]]]},
         ),
     ),
     bad_examples=(_REGION,),
@@ -194,18 +185,18 @@ _LOCAL_RESPONSE_GRADIENT = declare(
     work=_response_work,
     examples=(
         Example(
-            name="each_by_itself",
-            desc=tensors_and([1, 1, 1, 2], {"InputGradientTensor": [1, 1, 1, 2]}, **_RESPONSE),
-            inputs={"InputTensor": [[[[1, 3]]]], "InputGradientTensor": [[[[2, 100]]]]},
-            outputs={"OutputGradientTensor": [[[[0, -8]]]]},
+            "each_by_itself",
+            tensors_and([1, 1, 1, 2], {"InputGradientTensor": [1, 1, 1, 2]}, **_RESPONSE),
+            {"InputTensor": [[[[1, 3]]]], "InputGradientTensor": [[[[2, 100]]]]},
+            {"OutputGradientTensor": [[[[0, -8]]]]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="gradient_of_other_sizes",
-            desc=tensors_and([1, 1, 1, 2], {"InputGradientTensor": [1, 1, 2, 1]}, **_RESPONSE),
-            code=Code.SIZES_MISMATCH,
-            pointer="/InputGradientTensor/Sizes",
+            "gradient_of_other_sizes",
+            tensors_and([1, 1, 1, 2], {"InputGradientTensor": [1, 1, 2, 1]}, **_RESPONSE),
+            Code.SIZES_MISMATCH,
+            "/InputGradientTensor/Sizes",
         ),
     ),
 )
@@ -217,31 +208,26 @@ _NORM = declare(
     work=passes(2),
     examples=(
         Example(
-            name="length_one",
-            desc=tensors_and([2, 2], {}, Axis=1, Epsilon=0, P=2),
-            inputs={"InputTensor": [[3, 4], [0, 2]]},
-            outputs={"OutputTensor": [[0.6, 0.8], [0, 1]]},
+            "length_one",
+            tensors_and([2, 2], {}, Axis=1, Epsilon=0, P=2),
+            {"InputTensor": [[3, 4], [0, 2]]},
+            {"OutputTensor": [[0.6, 0.8], [0, 1]]},
         ),
         Example(
-            name="shares",
-            desc=tensors_and([2, 2], {}, Axis=0, Epsilon=0, P=1),
-            inputs={"InputTensor": [[3, 4], [1, -4]]},
-            outputs={"OutputTensor": [[0.75, 0.5], [0.25, -0.5]]},
+            "shares",
+            tensors_and([2, 2], {}, Axis=0, Epsilon=0, P=1),
+            {"InputTensor": [[3, 4], [1, -4]]},
+            {"OutputTensor": [[0.75, 0.5], [0.25, -0.5]]},
         ),
         Example(
-            name="epsilon_added_to_the_squared_norm",
-            desc=tensors_and([3], {}, Axis=0, Epsilon=7, P=1),
-            inputs={"InputTensor": [2, 0, -1]},
-            outputs={"OutputTensor": [0.5, 0, -0.25]},
+            "epsilon_added_to_the_squared_norm",
+            tensors_and([3], {}, Axis=0, Epsilon=7, P=1),
+            {"InputTensor": [2, 0, -1]},
+            {"OutputTensor": [0.5, 0, -0.25]},
         ),
     ),
     bad_examples=(
-        BadExample(
-            name="third_power",
-            desc=tensors_and([2, 2], {}, Axis=1, Epsilon=0, P=3),
-            code=Code.VALUE_NOT_ALLOWED,
-            pointer="/P",
-        ),
+        BadExample("third_power", tensors_and([2, 2], {}, Axis=1, Epsilon=0, P=3), Code.VALUE_NOT_ALLOWED, "/P"),
     ),
 )
 

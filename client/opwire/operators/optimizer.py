@@ -47,16 +47,16 @@ FAMILY = (
         work=_work,
         examples=(
             Example(
-                name="first_step",
-                desc=_desc([1]),
-                inputs={
+                "first_step",
+                _desc([1]),
+                {
                     "InputParametersTensor": [5, 5],
                     "InputFirstMomentTensor": [0, 0],
                     "InputSecondMomentTensor": [0, 0],
                     "GradientTensor": [2, -4],
                     "TrainingStepTensor": [1],
                 },
-                outputs={
+                {
                     "OutputParametersTensor": [4, 6],
                     "OutputFirstMomentTensor": [1, -2],
                     "OutputSecondMomentTensor": [1, 4],
@@ -64,17 +64,12 @@ FAMILY = (
             ),
         ),
         bad_examples=(
+            BadExample("a_step_for_each_parameter", _desc([2]), Code.SIZES_MISMATCH, "/TrainingStepTensor/Sizes"),
             BadExample(
-                name="a_step_for_each_parameter",
-                desc=_desc([2]),
-                code=Code.SIZES_MISMATCH,
-                pointer="/TrainingStepTensor/Sizes",
-            ),
-            BadExample(
-                name="gradient_of_another_type",
-                desc=_desc([1], GradientTensor={"DataType": "FLOAT16", "Sizes": [2]}),
-                code=Code.DATA_TYPES_DIFFER,
-                pointer="/GradientTensor/DataType",
+                "gradient_of_another_type",
+                _desc([1], GradientTensor={"DataType": "FLOAT16", "Sizes": [2]}),
+                Code.DATA_TYPES_DIFFER,
+                "/GradientTensor/DataType",
             ),
         ),
     ),

@@ -53,10 +53,6 @@ class PerChannel(Rule):
     parameters: tuple[str, ...]
     of: str
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((*self.parameters, self.of))
-
     def faults(self, values: Values) -> Iterator[Fault]:
         channels = values[self.of].sizes[1] if values[self.of].rank > 1 else 1
         for name in self.parameters:
@@ -75,11 +71,7 @@ def _rules(windows: Windows) -> tuple[Rule, ...]:
 
 
 def _pooling(
-    name: str,
-    *rules: Rule,
-    dilated: bool,
-    examples: tuple[Example, ...],
-    bad_examples: tuple[BadExample, ...],
+    name: str, *rules: Rule, dilated: bool, examples: tuple[Example, ...], bad_examples: tuple[BadExample, ...]
 ) -> Operator[Attributes]:
     windows = Windows(dilated=dilated)
     return declare(
@@ -118,10 +110,10 @@ def _averages(**dilations: object) -> tuple[Example, ...]:
     page = "DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC, worked example"
     return tuple(
         Example(
-            name=name,
-            desc={**desc, **dilations},
-            inputs={"InputTensor": source},
-            outputs={"OutputTensor": output},
+            name,
+            {**desc, **dilations},
+            {"InputTensor": source},
+            {"OutputTensor": output},
             source=page if name == "four_windows" else "",
         )
         for name, desc, source, output in rows
@@ -132,24 +124,19 @@ def _norms(**dilations: object) -> tuple[Example, ...]:
     desc = _desc([1, 1, 1, 3], [1, 2], **dilations)
     source: dict[str, Any] = {"InputTensor": [[[[3, -4, 0]]]]}
     return (
-        Example(name="magnitudes", desc={**desc, "P": 1}, inputs=source, outputs={"OutputTensor": [[[[7, 4]]]]}),
-        Example(name="lengths", desc={**desc, "P": 2}, inputs=source, outputs={"OutputTensor": [[[[5, 4]]]]}),
+        Example("magnitudes", {**desc, "P": 1}, source, {"OutputTensor": [[[[7, 4]]]]}),
+        Example("lengths", {**desc, "P": 2}, source, {"OutputTensor": [[[[5, 4]]]]}),
     )
 
 
 def _bad_examples(**attributes: object) -> tuple[BadExample, ...]:
     return (
+        BadExample("window_past_the_input", _desc([1, 1, 4, 4], [5, 2], **attributes), Code.MISSING_FIELD, ""),
         BadExample(
-            name="window_past_the_input",
-            desc=_desc([1, 1, 4, 4], [5, 2], **attributes),
-            code=Code.MISSING_FIELD,
-            pointer="",
-        ),
-        BadExample(
-            name="other_channels",
-            desc=_desc([1, 1, 4, 4], [2, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 2, 3, 3]}, **attributes),
-            code=Code.SIZES_MISMATCH,
-            pointer="/OutputTensor/Sizes/1",
+            "other_channels",
+            _desc([1, 1, 4, 4], [2, 2], OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 2, 3, 3]}, **attributes),
+            Code.SIZES_MISMATCH,
+            "/OutputTensor/Sizes/1",
         ),
     )
 
@@ -183,25 +170,25 @@ def _gradient() -> Operator[Attributes]:
         work=windows_visited(windows, "InputGradientTensor"),
         examples=(
             Example(
-                name="shares_of_four",
-                desc=_gradient_desc([1, 1, 2, 2], [1, 1, 3, 3]),
-                inputs={"InputGradientTensor": [[[[1, 2], [3, 4]]]]},
-                outputs={"OutputGradientTensor": [[[[0.25, 0.75, 0.5], [1, 2.5, 1.5], [0.75, 1.75, 1]]]]},
+                "shares_of_four",
+                _gradient_desc([1, 1, 2, 2], [1, 1, 3, 3]),
+                {"InputGradientTensor": [[[[1, 2], [3, 4]]]]},
+                {"OutputGradientTensor": [[[[0.25, 0.75, 0.5], [1, 2.5, 1.5], [0.75, 1.75, 1]]]]},
                 source="DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC, worked example",
             ),
         ),
         bad_examples=(
             BadExample(
-                name="other_channels",
-                desc=_gradient_desc([1, 1, 2, 2], [1, 2, 3, 3]),
-                code=Code.SIZES_MISMATCH,
-                pointer="/InputGradientTensor/Sizes/1",
+                "other_channels",
+                _gradient_desc([1, 1, 2, 2], [1, 2, 3, 3]),
+                Code.SIZES_MISMATCH,
+                "/InputGradientTensor/Sizes/1",
             ),
             BadExample(
-                name="output_left_out",
-                desc={**_gradient_desc([1, 1, 2, 2], []), "OutputGradientTensor": None},
-                code=Code.MISSING_FIELD,
-                pointer="",
+                "output_left_out",
+                {**_gradient_desc([1, 1, 2, 2], []), "OutputGradientTensor": None},
+                Code.MISSING_FIELD,
+                "",
             ),
         ),
     )
@@ -240,55 +227,52 @@ def _quantized() -> Operator[Attributes]:
         work=windows_visited(windows),
         examples=(
             Example(
-                name="a_scale_for_each_channel",
-                desc=_quantized_desc([1, 2, 1, 1]),
-                inputs={
+                "a_scale_for_each_channel",
+                _quantized_desc([1, 2, 1, 1]),
+                {
                     "InputTensor": [[[[2, 4]], [[2, 4]]]],
                     "InputScaleTensor": [[[[1]], [[2]]]],
                     "OutputScaleTensor": [0.5],
                 },
-                outputs={"OutputTensor": [[[[6]], [[12]]]]},
+                {"OutputTensor": [[[[6]], [[12]]]]},
             ),
             Example(
-                name="zero_point_of_the_output",
-                desc=_quantized_desc([1], OutputZeroPointTensor={"DataType": "UINT8", "Sizes": [1]}),
-                inputs={
+                "zero_point_of_the_output",
+                _quantized_desc([1], OutputZeroPointTensor={"DataType": "UINT8", "Sizes": [1]}),
+                {
                     "InputTensor": [[[[2, 4]], [[200, 202]]]],
                     "InputScaleTensor": [1],
                     "OutputScaleTensor": [1],
                     "OutputZeroPointTensor": [100],
                 },
-                outputs={"OutputTensor": [[[[103]], [[255]]]]},
+                {"OutputTensor": [[[[103]], [[255]]]]},
             ),
         ),
         bad_examples=(
             BadExample(
-                name="scales_for_each_channel_and_one_zero_point",
-                desc=_quantized_desc([1, 2, 1, 1], InputZeroPointTensor={"DataType": "UINT8", "Sizes": [1, 1, 1, 1]}),
-                code=Code.SIZES_MISMATCH,
-                pointer="/InputZeroPointTensor/Sizes",
+                "scales_for_each_channel_and_one_zero_point",
+                _quantized_desc([1, 2, 1, 1], InputZeroPointTensor={"DataType": "UINT8", "Sizes": [1, 1, 1, 1]}),
+                Code.SIZES_MISMATCH,
+                "/InputZeroPointTensor/Sizes",
             ),
             BadExample(
-                name="output_of_another_type_than_the_input",
-                desc=_quantized_desc([1], OutputTensor={"DataType": "INT8", "Sizes": [1, 2, 1, 1]}),
-                code=Code.DATA_TYPES_DIFFER,
-                pointer="/OutputTensor/DataType",
+                "output_of_another_type_than_the_input",
+                _quantized_desc([1], OutputTensor={"DataType": "INT8", "Sizes": [1, 2, 1, 1]}),
+                Code.DATA_TYPES_DIFFER,
+                "/OutputTensor/DataType",
             ),
         ),
     )
 
 
 _AVERAGE_APART = Example(
-    name="dilated_window",
-    desc={**_APART, "IncludePadding": False},
-    inputs={"InputTensor": [[[[1, 2, 5, 8]]]]},
-    outputs={"OutputTensor": [[[[3, 5]]]]},
+    "dilated_window",
+    {**_APART, "IncludePadding": False},
+    {"InputTensor": [[[[1, 2, 5, 8]]]]},
+    {"OutputTensor": [[[[3, 5]]]]},
 )
 _NORM_APART = Example(
-    name="dilated_window",
-    desc={**_APART, "P": 2},
-    inputs={"InputTensor": [[[[3, 5, 4, -12]]]]},
-    outputs={"OutputTensor": [[[[5, 13]]]]},
+    "dilated_window", {**_APART, "P": 2}, {"InputTensor": [[[[3, 5, 4, -12]]]]}, {"OutputTensor": [[[[5, 13]]]]}
 )
 _AVERAGE_REFUSED, _NORM_REFUSED = {"IncludePadding": False}, {"P": 2}
 

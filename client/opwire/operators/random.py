@@ -30,17 +30,17 @@ FAMILY = (
         work=elements_written,
         examples=(
             Example(
-                name="counter_and_key_of_zeros",
-                desc=_desc([1, 1, 1, 6], [1, 1, 1, 4]),
-                inputs={"InputStateTensor": [[[[0, 0, 0, 0, 0, 0]]]]},
-                outputs={"OutputTensor": [[[[1713891541, 3781805453, 3159862348, 2600524760]]]]},
+                "counter_and_key_of_zeros",
+                _desc([1, 1, 1, 6], [1, 1, 1, 4]),
+                {"InputStateTensor": [[[[0, 0, 0, 0, 0, 0]]]]},
+                {"OutputTensor": [[[[1713891541, 3781805453, 3159862348, 2600524760]]]]},
                 source=_KNOWN_ANSWERS,
             ),
             Example(
-                name="with_the_state_for_more",
-                desc=_desc([6], [2, 2], OutputStateTensor={"DataType": "UINT32", "Sizes": [6]}),
-                inputs={"InputStateTensor": [608135816, 2242054355, 320440878, 57701188, 2752067618, 698298832]},
-                outputs={
+                "with_the_state_for_more",
+                _desc([6], [2, 2], OutputStateTensor={"DataType": "UINT32", "Sizes": [6]}),
+                {"InputStateTensor": [608135816, 2242054355, 320440878, 57701188, 2752067618, 698298832]},
+                {
                     "OutputTensor": [[3513581065, 2499661035], [1342301216, 605187745]],
                     "OutputStateTensor": [608135817, 2242054355, 320440878, 57701188, 2752067618, 698298832],
                 },
@@ -48,18 +48,13 @@ FAMILY = (
             ),
         ),
         bad_examples=(
+            BadExample("state_without_a_key", _desc([4], [4]), Code.SIZES_MISMATCH, "/InputStateTensor/Sizes/0"),
+            BadExample("output_left_out", _desc([6], None), Code.MISSING_FIELD, ""),
             BadExample(
-                name="state_without_a_key",
-                desc=_desc([4], [4]),
-                code=Code.SIZES_MISMATCH,
-                pointer="/InputStateTensor/Sizes/0",
-            ),
-            BadExample(name="output_left_out", desc=_desc([6], None), code=Code.MISSING_FIELD, pointer=""),
-            BadExample(
-                name="new_state_of_other_sizes",
-                desc=_desc([6], [4], OutputStateTensor={"DataType": "UINT32", "Sizes": [4]}),
-                code=Code.SIZES_MISMATCH,
-                pointer="/OutputStateTensor/Sizes/0",
+                "new_state_of_other_sizes",
+                _desc([6], [4], OutputStateTensor={"DataType": "UINT32", "Sizes": [4]}),
+                Code.SIZES_MISMATCH,
+                "/OutputStateTensor/Sizes/0",
             ),
         ),
     ),

@@ -12,18 +12,7 @@ from typing import Any
 
 from ..enums import RecurrentNetworkDirection
 from ..operator import Attributes, BadExample, Example, Operator, Tensors, declare
-from ..rules import (
-    Derived,
-    NamedSize,
-    Quantity,
-    Rule,
-    Shapes,
-    Values,
-    any_given,
-    length_is,
-    not_owned,
-    same_type,
-)
+from ..rules import Derived, NamedSize, Quantity, Rule, Shapes, Values, any_given, length_is, not_owned, same_type
 from ..violation import Code
 from .work import STEP
 
@@ -162,47 +151,42 @@ _RNN = _network(
     1,
     examples=(
         Example(
-            name="two_steps",
-            desc=_rnn(),
-            inputs={"InputTensor": _TWO_STEPS, "WeightTensor": [[[[3]]]], "RecurrenceTensor": [[[[10]]]]},
-            outputs=_steps(3, 36),
+            "two_steps",
+            _rnn(),
+            {"InputTensor": _TWO_STEPS, "WeightTensor": [[[[3]]]], "RecurrenceTensor": [[[[10]]]]},
+            _steps(3, 36),
         ),
         Example(
-            name="backward_with_bias",
-            desc=_rnn(Direction="BACKWARD", BiasTensor=_tensor(1, 1, 1, 2), OutputSingleTensor=None),
-            inputs={
+            "backward_with_bias",
+            _rnn(Direction="BACKWARD", BiasTensor=_tensor(1, 1, 1, 2), OutputSingleTensor=None),
+            {
                 "InputTensor": _TWO_STEPS,
                 "WeightTensor": [[[[3]]]],
                 "RecurrenceTensor": [[[[10]]]],
                 "BiasTensor": [[[[1, 1]]]],
             },
-            outputs={"OutputSequenceTensor": [[[[85]]], [[[8]]]]},
+            {"OutputSequenceTensor": [[[[85]]], [[[8]]]]},
         ),
     ),
     bad_examples=(
+        BadExample("no_output", _rnn(OutputSequenceTensor=None, OutputSingleTensor=None), Code.MISSING_TENSOR, ""),
         BadExample(
-            name="no_output",
-            desc=_rnn(OutputSequenceTensor=None, OutputSingleTensor=None),
-            code=Code.MISSING_TENSOR,
-            pointer="",
-        ),
-        BadExample(
-            name="one_activation_for_two_directions",
-            desc=_rnn(
+            "one_activation_for_two_directions",
+            _rnn(
                 Direction="BIDIRECTIONAL",
                 WeightTensor=_tensor(1, 2, 1, 1),
                 RecurrenceTensor=_tensor(1, 2, 1, 1),
                 OutputSequenceTensor=_tensor(2, 2, 1, 1),
                 OutputSingleTensor=_tensor(1, 2, 1, 1),
             ),
-            code=Code.COUNT_MISMATCH,
-            pointer="/ActivationDescs",
+            Code.COUNT_MISMATCH,
+            "/ActivationDescs",
         ),
         BadExample(
-            name="owned_weights",
-            desc=_rnn(WeightTensor={**_tensor(1, 1, 1, 1), "Flags": "OWNED_BY_DML"}),
-            code=Code.FLAGS_INVALID,
-            pointer="/WeightTensor/Flags",
+            "owned_weights",
+            _rnn(WeightTensor={**_tensor(1, 1, 1, 1), "Flags": "OWNED_BY_DML"}),
+            Code.FLAGS_INVALID,
+            "/WeightTensor/Flags",
         ),
     ),
 )
@@ -214,22 +198,22 @@ _LSTM = _network(
     cell=True,
     examples=(
         Example(
-            name="two_steps",
-            desc=_lstm(OutputCellSingleTensor=_tensor(1, 1, 1, 1)),
-            inputs={
+            "two_steps",
+            _lstm(OutputCellSingleTensor=_tensor(1, 1, 1, 1)),
+            {
                 "InputTensor": _TWO_STEPS,
                 "WeightTensor": [[[[1], [1], [1], [1]]]],
                 "RecurrenceTensor": [[[[0], [0], [0], [0]]]],
             },
-            outputs={**_steps(1, 12), "OutputCellSingleTensor": [[[[6]]]]},
+            {**_steps(1, 12), "OutputCellSingleTensor": [[[[6]]]]},
         ),
     ),
     bad_examples=(
         BadExample(
-            name="rows_of_three_gates",
-            desc=_lstm(RecurrenceTensor=_tensor(1, 1, 3, 1)),
-            code=Code.SIZES_MISMATCH,
-            pointer="/RecurrenceTensor/Sizes/2",
+            "rows_of_three_gates",
+            _lstm(RecurrenceTensor=_tensor(1, 1, 3, 1)),
+            Code.SIZES_MISMATCH,
+            "/RecurrenceTensor/Sizes/2",
         ),
     ),
 )
@@ -240,28 +224,24 @@ _GRU = _network(
     2,
     examples=(
         Example(
-            name="two_steps",
-            desc=_gru(),
-            inputs={
-                "InputTensor": _TWO_STEPS,
-                "WeightTensor": [[[[0.5], [0], [1]]]],
-                "RecurrenceTensor": [[[[0], [0], [0]]]],
-            },
-            outputs=_steps(0.5, 0.5),
+            "two_steps",
+            _gru(),
+            {"InputTensor": _TWO_STEPS, "WeightTensor": [[[[0.5], [0], [1]]]], "RecurrenceTensor": [[[[0], [0], [0]]]]},
+            _steps(0.5, 0.5),
         ),
     ),
     bad_examples=(
         BadExample(
-            name="state_of_another_batch",
-            desc=_gru(HiddenInitTensor=_tensor(1, 1, 2, 1)),
-            code=Code.SIZES_MISMATCH,
-            pointer="/HiddenInitTensor/Sizes/2",
+            "state_of_another_batch",
+            _gru(HiddenInitTensor=_tensor(1, 1, 2, 1)),
+            Code.SIZES_MISMATCH,
+            "/HiddenInitTensor/Sizes/2",
         ),
         BadExample(
-            name="softmax",
-            desc=_gru(ActivationDescs=[{"Type": "ACTIVATION_SOFTMAX"}, {"Type": "ACTIVATION_TANH"}]),
-            code=Code.OPERATOR_NOT_FUSABLE,
-            pointer="/ActivationDescs/0/Type",
+            "softmax",
+            _gru(ActivationDescs=[{"Type": "ACTIVATION_SOFTMAX"}, {"Type": "ACTIVATION_TANH"}]),
+            Code.OPERATOR_NOT_FUSABLE,
+            "/ActivationDescs/0/Type",
         ),
     ),
 )

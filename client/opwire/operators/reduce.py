@@ -44,7 +44,7 @@ def _desc(
 
 
 def _example(name: str, desc: dict[str, object], source: object, answer: object, page: str = "") -> Example:
-    return Example(name=name, desc=desc, inputs={"InputTensor": source}, outputs={"OutputTensor": answer}, source=page)
+    return Example(name, desc, {"InputTensor": source}, {"OutputTensor": answer}, source=page)
 
 
 # The documented 3x3 example; 21 is the sum of this table (the page's comment misprints one element).
@@ -85,41 +85,32 @@ _EXAMPLES = (
 
 _BAD_EXAMPLES = (
     BadExample(
-        name="average_of_integers",
-        desc=_desc("AVERAGE", [3, 3], [1], "INT32"),
-        code=Code.DATA_TYPE_NOT_IN_LEVEL,
-        pointer="/InputTensor/DataType",
+        "average_of_integers",
+        _desc("AVERAGE", [3, 3], [1], "INT32"),
+        Code.DATA_TYPE_NOT_IN_LEVEL,
+        "/InputTensor/DataType",
     ),
     BadExample(
-        name="rank_3_before_3_0",
-        desc=_desc("SUM", [1, 3, 3], [1]),
+        "rank_3_before_3_0",
+        _desc("SUM", [1, 3, 3], [1]),
+        Code.RANK_NOT_IN_LEVEL,
+        "/InputTensor/Sizes",
         level=FeatureLevel.V2_1,
-        code=Code.RANK_NOT_IN_LEVEL,
-        pointer="/InputTensor/Sizes",
     ),
     BadExample(
-        name="types_differ",
-        desc=_desc("SUM", [3, 3], [1], OutputTensor={"DataType": "FLOAT16", "Sizes": [3, 1]}),
-        code=Code.DATA_TYPES_DIFFER,
-        pointer="/OutputTensor/DataType",
+        "types_differ",
+        _desc("SUM", [3, 3], [1], OutputTensor={"DataType": "FLOAT16", "Sizes": [3, 1]}),
+        Code.DATA_TYPES_DIFFER,
+        "/OutputTensor/DataType",
     ),
+    BadExample("count_disagrees", _desc("SUM", [3, 3], [0, 1], AxisCount=1), Code.COUNT_MISMATCH, "/AxisCount"),
+    BadExample("misspelt_field", _desc("SUM", [3, 3], [1], Axis=[1]), Code.UNKNOWN_FIELD, "/Axis"),
+    BadExample("no_such_function", _desc("MEDIAN", [3, 3], [1]), Code.UNKNOWN_VALUE, "/Function"),
     BadExample(
-        name="count_disagrees",
-        desc=_desc("SUM", [3, 3], [0, 1], AxisCount=1),
-        code=Code.COUNT_MISMATCH,
-        pointer="/AxisCount",
-    ),
-    BadExample(
-        name="misspelt_field", desc=_desc("SUM", [3, 3], [1], Axis=[1]), code=Code.UNKNOWN_FIELD, pointer="/Axis"
-    ),
-    BadExample(
-        name="no_such_function", desc=_desc("MEDIAN", [3, 3], [1]), code=Code.UNKNOWN_VALUE, pointer="/Function"
-    ),
-    BadExample(
-        name="output_repeats",
-        desc=_desc("SUM", [3, 3], [1], OutputTensor={"DataType": "FLOAT32", "Sizes": [3, 1], "Strides": [0, 1]}),
-        code=Code.OUTPUT_OVERLAPS,
-        pointer="/OutputTensor/Strides",
+        "output_repeats",
+        _desc("SUM", [3, 3], [1], OutputTensor={"DataType": "FLOAT32", "Sizes": [3, 1], "Strides": [0, 1]}),
+        Code.OUTPUT_OVERLAPS,
+        "/OutputTensor/Strides",
     ),
 )
 
@@ -127,14 +118,11 @@ FAMILY = (
     declare(
         "REDUCE",
         attributes=Reduce,
-        rules=(
-            axes("Axes", of="InputTensor"),
-            when("Function", ARG_FUNCTIONS, IndexFits()),
-        ),
+        rules=(axes("Axes", of="InputTensor"), when("Function", ARG_FUNCTIONS, IndexFits())),
         outputs={
             "OutputTensor": Chosen(
                 "Function", ARG_FUNCTIONS, index_output(), Derived(reduced("InputTensor", "Axes"), like="InputTensor")
-            ),
+            )
         },
         work=elements_visited,
         examples=_EXAMPLES,

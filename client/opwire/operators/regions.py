@@ -121,23 +121,15 @@ def _align(name: str, example: Example) -> Operator[Attributes]:
         examples=(example,),
         bad_examples=(
             BadExample(
-                name="sum_of_the_samples",
-                desc=_desc(name, ReductionFunction="SUM"),
-                code=Code.VALUE_NOT_ALLOWED,
-                pointer="/ReductionFunction",
+                "sum_of_the_samples", _desc(name, ReductionFunction="SUM"), Code.VALUE_NOT_ALLOWED, "/ReductionFunction"
             ),
             BadExample(
-                name="fewer_indices_than_regions",
-                desc=_desc(name, BatchIndicesTensor={"DataType": "UINT32", "Sizes": [3]}),
-                code=Code.SIZES_MISMATCH,
-                pointer="/BatchIndicesTensor/Sizes/0",
+                "fewer_indices_than_regions",
+                _desc(name, BatchIndicesTensor={"DataType": "UINT32", "Sizes": [3]}),
+                Code.SIZES_MISMATCH,
+                "/BatchIndicesTensor/Sizes/0",
             ),
-            BadExample(
-                name="output_left_out",
-                desc=_desc(name, OutputTensor=None),
-                code=Code.MISSING_FIELD,
-                pointer="",
-            ),
+            BadExample("output_left_out", _desc(name, OutputTensor=None), Code.MISSING_FIELD, ""),
         ),
     )
 
@@ -170,25 +162,20 @@ _GRADIENT = declare(
     work=_gradient_work,
     examples=(
         Example(
-            name="what_is_read_twice_adds_up",
-            desc=_desc("ROI_ALIGN_GRAD", OutputGradientTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 4, 4]}),
-            inputs={
-                **_REGIONS,
-                "InputGradientTensor": [[[[1, 2, 3]]], [[[4, 5, 6]]], [[[7, 8, 9]]], [[[10, 11, 12]]]],
-            },
-            outputs={"OutputGradientTensor": [[[[3, 3, 9, 6], [0, 0, 0, 0], [15, 9, 21, 12], [0, 0, 0, 0]]]]},
+            "what_is_read_twice_adds_up",
+            _desc("ROI_ALIGN_GRAD", OutputGradientTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 4, 4]}),
+            {**_REGIONS, "InputGradientTensor": [[[[1, 2, 3]]], [[[4, 5, 6]]], [[[7, 8, 9]]], [[[10, 11, 12]]]]},
+            {"OutputGradientTensor": [[[[3, 3, 9, 6], [0, 0, 0, 0], [15, 9, 21, 12], [0, 0, 0, 0]]]]},
             source=_PAGE,
         ),
     ),
     bad_examples=(
-        BadExample(name="no_output", desc=_desc("ROI_ALIGN_GRAD"), code=Code.MISSING_TENSOR, pointer=""),
+        BadExample("no_output", _desc("ROI_ALIGN_GRAD"), Code.MISSING_TENSOR, ""),
         BadExample(
-            name="gradient_of_regions_without_an_input",
-            desc=_desc(
-                "ROI_ALIGN_GRAD", InputTensor=None, OutputROIGradientTensor={"DataType": "FLOAT32", "Sizes": [4, 4]}
-            ),
-            code=Code.MISSING_TENSOR,
-            pointer="",
+            "gradient_of_regions_without_an_input",
+            _desc("ROI_ALIGN_GRAD", InputTensor=None, OutputROIGradientTensor={"DataType": "FLOAT32", "Sizes": [4, 4]}),
+            Code.MISSING_TENSOR,
+            "",
         ),
     ),
 )
@@ -231,19 +218,19 @@ _POOLING = declare(
     work=_pooling_work,
     examples=(
         Example(
-            name="two_bins_each",
-            desc=_pooling_desc(2, 1),
-            inputs={"InputTensor": _IMAGE, "ROITensor": [[[[0, 0, 0, 1, 1], [0, 0, 1, 3, 3]]]]},
-            outputs={"OutputTensor": [[[[5, 6]]], [[[14, 16]]]]},
+            "two_bins_each",
+            _pooling_desc(2, 1),
+            {"InputTensor": _IMAGE, "ROITensor": [[[[0, 0, 0, 1, 1], [0, 0, 1, 3, 3]]]]},
+            {"OutputTensor": [[[[5, 6]]], [[[14, 16]]]]},
         ),
     ),
     bad_examples=(
-        BadExample(name="no_bins", desc=_pooling_desc(2, 0), code=Code.OUT_OF_RANGE, pointer="/PooledSize/Height"),
+        BadExample("no_bins", _pooling_desc(2, 0), Code.OUT_OF_RANGE, "/PooledSize/Height"),
         BadExample(
-            name="regions_without_an_image",
-            desc=_pooling_desc(2, 1, ROITensor={"DataType": "FLOAT32", "Sizes": [1, 1, 2, 4]}),
-            code=Code.SIZES_MISMATCH,
-            pointer="/ROITensor/Sizes/3",
+            "regions_without_an_image",
+            _pooling_desc(2, 1, ROITensor={"DataType": "FLOAT32", "Sizes": [1, 1, 2, 4]}),
+            Code.SIZES_MISMATCH,
+            "/ROITensor/Sizes/3",
         ),
     ),
 )
@@ -253,19 +240,19 @@ FAMILY = (
     _align(
         "ROI_ALIGN",
         Example(
-            name="the_center_of_each_quarter",
-            desc=_desc("ROI_ALIGN", OutputTensor={"DataType": "FLOAT32", "Sizes": [4, 1, 1, 1]}),
-            inputs=_REGIONS,
-            outputs={"OutputTensor": [[[[6]]], [[[8]]], [[[14]]], [[[16]]]]},
+            "the_center_of_each_quarter",
+            _desc("ROI_ALIGN", OutputTensor={"DataType": "FLOAT32", "Sizes": [4, 1, 1, 1]}),
+            _REGIONS,
+            {"OutputTensor": [[[[6]]], [[[8]]], [[[14]]], [[[16]]]]},
         ),
     ),
     _align(
         "ROI_ALIGN1",
         Example(
-            name="wider_and_lower",
-            desc=_desc("ROI_ALIGN1"),
-            inputs=_REGIONS,
-            outputs={"OutputTensor": [[[[1, 1, 2]]], [[[3, 3, 4]]], [[[9, 9, 10]]], [[[11, 11, 12]]]]},
+            "wider_and_lower",
+            _desc("ROI_ALIGN1"),
+            _REGIONS,
+            {"OutputTensor": [[[[1, 1, 2]]], [[[3, 3, 4]]], [[[9, 9, 10]]], [[[11, 11, 12]]]]},
             source=_PAGE,
         ),
     ),

@@ -107,34 +107,24 @@ def _examples(**attributes: Any) -> tuple[Example, ...]:
     mode = {"InterpolationMode": "LINEAR"}
     return (
         Example(
-            name="the_nearest",
-            desc=_desc([1, 2], [1, 4], [1, 2], **attributes),
-            inputs={"InputTensor": [[1, 5]]},
-            outputs={"OutputTensor": [[1, 1, 5, 5]]},
+            "the_nearest",
+            _desc([1, 2], [1, 4], [1, 2], **attributes),
+            {"InputTensor": [[1, 5]]},
+            {"OutputTensor": [[1, 1, 5, 5]]},
         ),
         Example(
-            name="between_two",
-            desc=_desc([1, 2], [1, 4], [1, 2], **{**attributes, **mode}),
-            inputs={"InputTensor": [[1, 5]]},
-            outputs={"OutputTensor": [[1, 2, 4, 5]]},
+            "between_two",
+            _desc([1, 2], [1, 4], [1, 2], **{**attributes, **mode}),
+            {"InputTensor": [[1, 5]]},
+            {"OutputTensor": [[1, 2, 4, 5]]},
         ),
     )
 
 
 def _bad_examples(**attributes: Any) -> tuple[BadExample, ...]:
     return (
-        BadExample(
-            name="scale_of_zero",
-            desc=_desc([1, 2], [1, 4], [1, 0], **attributes),
-            code=Code.OUT_OF_RANGE,
-            pointer="/Scales/1",
-        ),
-        BadExample(
-            name="output_left_out",
-            desc=_desc([1, 2], None, [1, 2], **attributes),
-            code=Code.MISSING_FIELD,
-            pointer="",
-        ),
+        BadExample("scale_of_zero", _desc([1, 2], [1, 4], [1, 0], **attributes), Code.OUT_OF_RANGE, "/Scales/1"),
+        BadExample("output_left_out", _desc([1, 2], None, [1, 2], **attributes), Code.MISSING_FIELD, ""),
     )
 
 
@@ -156,21 +146,14 @@ def _gradient(name: str, page: str, **attributes: object) -> Operator[Attributes
         "OutputGradientTensor",
         examples=(
             Example(
-                name="what_is_read_twice_adds_up",
-                desc=desc([0.5, 1.5]),
-                inputs={"InputGradientTensor": [[4, 5, 6]]},
-                outputs={"OutputGradientTensor": [[9, 6], [0, 0]]},
+                "what_is_read_twice_adds_up",
+                desc([0.5, 1.5]),
+                {"InputGradientTensor": [[4, 5, 6]]},
+                {"OutputGradientTensor": [[9, 6], [0, 0]]},
                 source=f"{page}, worked example",
             ),
         ),
-        bad_examples=(
-            BadExample(
-                name="negative_scale",
-                desc=desc([-0.5, 1.5]),
-                code=Code.OUT_OF_RANGE,
-                pointer="/Scales/0",
-            ),
-        ),
+        bad_examples=(BadExample("negative_scale", desc([-0.5, 1.5]), Code.OUT_OF_RANGE, "/Scales/0"),),
     )
 
 
@@ -205,30 +188,25 @@ _UPSAMPLING = declare(
     work=_upsampling_work,
     examples=(
         Example(
-            name="repeated",
-            desc=_factors(2, 2),
-            inputs={"InputTensor": [[[[1, 5]]]]},
-            outputs={"OutputTensor": [[[[1, 1, 5, 5], [1, 1, 5, 5]]]]},
+            "repeated",
+            _factors(2, 2),
+            {"InputTensor": [[[[1, 5]]]]},
+            {"OutputTensor": [[[[1, 1, 5, 5], [1, 1, 5, 5]]]]},
         ),
         Example(
-            name="between_two",
-            desc=_factors(2, 1, InterpolationMode="LINEAR"),
-            inputs={"InputTensor": [[[[1, 5]]]]},
-            outputs={"OutputTensor": [[[[1, 2, 4, 5]]]]},
+            "between_two",
+            _factors(2, 1, InterpolationMode="LINEAR"),
+            {"InputTensor": [[[[1, 5]]]]},
+            {"OutputTensor": [[[[1, 2, 4, 5]]]]},
         ),
     ),
     bad_examples=(
+        BadExample("no_width", _factors(0, 1), Code.OUT_OF_RANGE, "/ScaleSize/Width"),
         BadExample(
-            name="no_width",
-            desc=_factors(0, 1),
-            code=Code.OUT_OF_RANGE,
-            pointer="/ScaleSize/Width",
-        ),
-        BadExample(
-            name="output_that_is_not_scaled",
-            desc=_factors(2, 1, OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 1, 2]}),
-            code=Code.SIZES_MISMATCH,
-            pointer="/OutputTensor/Sizes/3",
+            "output_that_is_not_scaled",
+            _factors(2, 1, OutputTensor={"DataType": "FLOAT32", "Sizes": [1, 1, 1, 2]}),
+            Code.SIZES_MISMATCH,
+            "/OutputTensor/Sizes/3",
         ),
     ),
 )
@@ -242,14 +220,14 @@ def _rounded(**attributes: object) -> tuple[Example, ...]:
     """Returns the examples with offsets for rounding down in ``the_nearest``."""
     nearest, linear = _examples(**_ROUNDED, **attributes)
     lower = {**nearest.desc, **_offsets(0, -0.5)}
-    return Example(name=nearest.name, desc=lower, inputs=nearest.inputs, outputs=nearest.outputs), linear
+    return Example(nearest.name, lower, nearest.inputs, nearest.outputs), linear
 
 
 _ANTIALIASED = Example(
-    name="antialiased",
-    desc=_desc([1, 4], [1, 1], [1, 0.25], **_ROUNDED, InterpolationMode="LINEAR", Antialiased=True),
-    inputs={"InputTensor": [[1, 2, 4, 8]]},
-    outputs={"OutputTensor": [[3.84375]]},
+    "antialiased",
+    _desc([1, 4], [1, 1], [1, 0.25], **_ROUNDED, InterpolationMode="LINEAR", Antialiased=True),
+    {"InputTensor": [[1, 2, 4, 8]]},
+    {"OutputTensor": [[3.84375]]},
 )
 
 FAMILY = (

@@ -69,30 +69,23 @@ def _top(name: str, *examples: _Answer, **attributes: Any) -> Operator[Attribute
         work=_sorting,
         examples=tuple(
             Example(
-                name=title,
-                desc=desc(count, **changes),
-                inputs={"InputTensor": source},
-                outputs={"OutputValueTensor": [[values]], "OutputIndexTensor": [[indices]]},
+                title,
+                desc(count, **changes),
+                {"InputTensor": source},
+                {"OutputValueTensor": [[values]], "OutputIndexTensor": [[indices]]},
                 source=f"DML_{name}_OPERATOR_DESC, worked example",
             )
             for title, source, count, values, indices, changes in examples
         ),
         bad_examples=(
-            BadExample(name="more_than_there_are", desc=desc(5), code=Code.OUT_OF_RANGE, pointer="/K"),
-            BadExample(name="no_such_axis", desc=desc(1, Axis=4), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axis"),
+            BadExample("more_than_there_are", desc(5), Code.OUT_OF_RANGE, "/K"),
+            BadExample("no_such_axis", desc(1, Axis=4), Code.AXIS_OUT_OF_RANGE, "/Axis"),
         ),
     )
 
 
 _GREATEST: _Answer = ("greatest", _ROWS, 2, [[11, 10], [9, 8], [7, 6]], [[3, 2], [2, 3], [3, 2]], {})
-_FIRST: _Answer = (
-    "ties_by_index",
-    _TIES,
-    3,
-    [[3, 2, 2], [5, 5, 4], [6, 6, 6]],
-    [[3, 1, 2], [2, 3, 1], [0, 1, 2]],
-    {},
-)
+_FIRST: _Answer = ("ties_by_index", _TIES, 3, [[3, 2, 2], [5, 5, 4], [6, 6, 6]], [[3, 1, 2], [2, 3, 1], [0, 1, 2]], {})
 _LEAST: _Answer = (
     "least",
     _TIES,
@@ -148,38 +141,30 @@ FAMILY = (
         work=elements_written,
         examples=(
             Example(
-                name="rows",
-                desc=_one_hot([1, 1, 3, 1], [1, 1, 1, 2], [1, 1, 3, 4]),
-                inputs={"IndicesTensor": [[[[0], [3], [2]]]], "ValuesTensor": [[[[0, 1]]]]},
-                outputs={"OutputTensor": [[[[1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]]]},
+                "rows",
+                _one_hot([1, 1, 3, 1], [1, 1, 1, 2], [1, 1, 3, 4]),
+                {"IndicesTensor": [[[[0], [3], [2]]]], "ValuesTensor": [[[[0, 1]]]]},
+                {"OutputTensor": [[[[1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]]]},
                 source="DML_ONE_HOT_OPERATOR_DESC, worked example",
             ),
             Example(
-                name="negative_and_too_large",
-                desc=_one_hot(
-                    [1, 1, 3, 1],
-                    [1, 1, 1, 2],
-                    [1, 1, 3, 4],
-                    IndicesTensor={"DataType": "INT32", "Sizes": [1, 1, 3, 1]},
+                "negative_and_too_large",
+                _one_hot(
+                    [1, 1, 3, 1], [1, 1, 1, 2], [1, 1, 3, 4], IndicesTensor={"DataType": "INT32", "Sizes": [1, 1, 3, 1]}
                 ),
-                inputs={"IndicesTensor": [[[[-3], [100], [3]]]], "ValuesTensor": [[[[0, 1]]]]},
-                outputs={"OutputTensor": [[[[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]]]},
+                {"IndicesTensor": [[[[-3], [100], [3]]]], "ValuesTensor": [[[[0, 1]]]]},
+                {"OutputTensor": [[[[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]]]},
                 source="DML_ONE_HOT_OPERATOR_DESC, worked example",
             ),
         ),
         bad_examples=(
-            BadExample(name="without_output", desc=_one_hot([3, 1], [1, 2], None), code=Code.MISSING_FIELD, pointer=""),
+            BadExample("without_output", _one_hot([3, 1], [1, 2], None), Code.MISSING_FIELD, ""),
+            BadExample("one_value", _one_hot([3, 1], [1, 1], [3, 4]), Code.OUT_OF_RANGE, "/ValuesTensor/Sizes"),
             BadExample(
-                name="one_value",
-                desc=_one_hot([3, 1], [1, 1], [3, 4]),
-                code=Code.OUT_OF_RANGE,
-                pointer="/ValuesTensor/Sizes",
-            ),
-            BadExample(
-                name="several_indices_along_the_axis",
-                desc=_one_hot([3, 2], [1, 2], [3, 4]),
-                code=Code.SIZES_MISMATCH,
-                pointer="/IndicesTensor/Sizes",
+                "several_indices_along_the_axis",
+                _one_hot([3, 2], [1, 2], [3, 4]),
+                Code.SIZES_MISMATCH,
+                "/IndicesTensor/Sizes",
             ),
         ),
     ),
@@ -200,10 +185,10 @@ FAMILY = (
         work=_searching,
         examples=(
             Example(
-                name="coordinates",
-                desc={**_NONZERO, "OutputCoordinatesTensor": {"DataType": "UINT32", "Sizes": [1, 1, 8, 3]}},
-                inputs={"InputTensor": [[[[1, 0, 0, 2], [-0.0, 3.5, 0, -5.2]]]]},
-                outputs={
+                "coordinates",
+                {**_NONZERO, "OutputCoordinatesTensor": {"DataType": "UINT32", "Sizes": [1, 1, 8, 3]}},
+                {"InputTensor": [[[[1, 0, 0, 2], [-0.0, 3.5, 0, -5.2]]]]},
+                {
                     "OutputCountTensor": [[[[4]]]],
                     "OutputCoordinatesTensor": [
                         [[[0, 0, 0], [0, 0, 3], [0, 1, 1], [0, 1, 3], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]]
@@ -214,17 +199,17 @@ FAMILY = (
         ),
         bad_examples=(
             BadExample(
-                name="too_few_coordinates",
-                desc={**_NONZERO, "OutputCoordinatesTensor": {"DataType": "UINT32", "Sizes": [1, 1, 8, 1]}},
-                code=Code.SIZES_MISMATCH,
-                pointer="/OutputCoordinatesTensor/Sizes/3",
+                "too_few_coordinates",
+                {**_NONZERO, "OutputCoordinatesTensor": {"DataType": "UINT32", "Sizes": [1, 1, 8, 1]}},
+                Code.SIZES_MISMATCH,
+                "/OutputCoordinatesTensor/Sizes/3",
             ),
             BadExample(
-                name="other_rank_before_4_0",
-                desc={**_NONZERO, "OutputCountTensor": {"DataType": "UINT32", "Sizes": [1, 1, 1, 1, 1]}},
+                "other_rank_before_4_0",
+                {**_NONZERO, "OutputCountTensor": {"DataType": "UINT32", "Sizes": [1, 1, 1, 1, 1]}},
+                Code.RANKS_DIFFER,
+                "/OutputCountTensor/Sizes",
                 level=FeatureLevel.V3_1,
-                code=Code.RANKS_DIFFER,
-                pointer="/OutputCountTensor/Sizes",
             ),
         ),
     ),

@@ -36,10 +36,7 @@ class SliceNotEmpty(Rule):
     """A slice is not empty; DirectML has no empty tensors."""
 
     code = Code.OUT_OF_RANGE
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("Sizes",))
+    members = ("Sizes",)
 
     def faults(self, values: Values) -> Iterator[Fault]:
         for i, size in enumerate(values["Sizes"]):
@@ -52,10 +49,7 @@ class SliceFits(Rule):
     """The last element of a slice along each dimension is inside the input."""
 
     code = Code.OUT_OF_RANGE
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("InputTensor", "Offsets", "Sizes", "Strides"))
+    members = ("InputTensor", "Offsets", "Sizes", "Strides")
 
     def faults(self, values: Values) -> Iterator[Fault]:
         taken = zip(values["Offsets"], values["Sizes"], values["Strides"], strict=True)
@@ -71,12 +65,9 @@ class WindowInside(Rule):
     """The window of a slice is inside the sliced tensor."""
 
     code = Code.OUT_OF_RANGE
+    members = (_OFFSETS, _SIZES)
 
     sliced: str
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.sliced, _OFFSETS, _SIZES))
 
     def faults(self, values: Values) -> Iterator[Fault]:
         windows = zip(values[_OFFSETS], values[_SIZES], values[self.sliced].sizes, strict=False)
@@ -93,10 +84,7 @@ class StrideIsSigned(Rule):
     """Strides fit in 31 bits, even where a slice of one element does not use them."""
 
     code = Code.OUT_OF_RANGE
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("Strides",))
+    members = ("Strides",)
 
     def faults(self, values: Values) -> Iterator[Fault]:
         for i, stride in enumerate(values["Strides"]):
@@ -109,10 +97,7 @@ class GradientReaches(Rule):
     """The elements of the gradient, a stride apart from the offset on, fit in the output."""
 
     code = Code.OUT_OF_RANGE
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("InputGradientTensor", "OutputGradientTensor", _OFFSETS, _STRIDES))
+    members = ("InputGradientTensor", "OutputGradientTensor", _OFFSETS, _STRIDES)
 
     def faults(self, values: Values) -> Iterator[Fault]:
         counts, wholes = values["InputGradientTensor"].sizes, values["OutputGradientTensor"].sizes
@@ -140,10 +125,7 @@ class GradientFits(Rule):
     """The gradient of a slice has no more elements than its window."""
 
     code = Code.SIZES_MISMATCH
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return GradientReaches().reads | {_SIZES}
+    members = (*GradientReaches.members, _SIZES)
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if 0 in values[_SIZES] or any(GradientReaches().faults(values)):
@@ -181,30 +163,23 @@ SLICES = (
         work=elements_written,
         examples=(
             Example(
-                name="block",
-                desc=_slice([1, 1, 4, 4], [0, 0, 1, 2], [1, 1, 3, 2], [1, 1, 1, 1]),
-                inputs={"InputTensor": _SQUARE},
-                outputs={"OutputTensor": [[[[7, 8], [11, 12], [15, 16]]]]},
+                "block",
+                _slice([1, 1, 4, 4], [0, 0, 1, 2], [1, 1, 3, 2], [1, 1, 1, 1]),
+                {"InputTensor": _SQUARE},
+                {"OutputTensor": [[[[7, 8], [11, 12], [15, 16]]]]},
                 source="DML_SLICE_OPERATOR_DESC, worked example",
             ),
             Example(
-                name="strided",
-                desc=_slice([1, 1, 4, 4], [0, 0, 1, 0], [1, 1, 2, 2], [1, 1, 2, 3]),
-                inputs={"InputTensor": _SQUARE},
-                outputs={"OutputTensor": [[[[5, 8], [13, 16]]]]},
+                "strided",
+                _slice([1, 1, 4, 4], [0, 0, 1, 0], [1, 1, 2, 2], [1, 1, 2, 3]),
+                {"InputTensor": _SQUARE},
+                {"OutputTensor": [[[[5, 8], [13, 16]]]]},
                 source="DML_SLICE_OPERATOR_DESC, worked example",
             ),
         ),
         bad_examples=(
-            BadExample(
-                name="beyond_the_input",
-                desc=_slice([4, 4], [0, 2], [4, 2], [1, 2]),
-                code=Code.OUT_OF_RANGE,
-                pointer="/Offsets/1",
-            ),
-            BadExample(
-                name="too_few_numbers", desc=_slice([4, 4], [0], [4], [1]), code=Code.COUNT_MISMATCH, pointer="/Offsets"
-            ),
+            BadExample("beyond_the_input", _slice([4, 4], [0, 2], [4, 2], [1, 2]), Code.OUT_OF_RANGE, "/Offsets/1"),
+            BadExample("too_few_numbers", _slice([4, 4], [0], [4], [1]), Code.COUNT_MISMATCH, "/Offsets"),
         ),
     ),
     declare(
@@ -214,32 +189,29 @@ SLICES = (
         work=elements_written,
         examples=(
             Example(
-                name="strided",
-                desc=_window([0, 0, 0, 1], [1, 1, 4, 3], [1, 1, 2, 2], InputTensor=[1, 1, 4, 4]),
-                inputs={"InputTensor": _SQUARE},
-                outputs={"OutputTensor": [[[[2, 4], [10, 12]]]]},
+                "strided",
+                _window([0, 0, 0, 1], [1, 1, 4, 3], [1, 1, 2, 2], InputTensor=[1, 1, 4, 4]),
+                {"InputTensor": _SQUARE},
+                {"OutputTensor": [[[[2, 4], [10, 12]]]]},
                 source="DML_SLICE1_OPERATOR_DESC, worked example",
             ),
             Example(
-                name="backwards",
-                desc=_window([0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2], InputTensor=[1, 1, 4, 4]),
-                inputs={"InputTensor": _SQUARE},
-                outputs={"OutputTensor": [[[[14, 16], [6, 8]]]]},
+                "backwards",
+                _window([0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2], InputTensor=[1, 1, 4, 4]),
+                {"InputTensor": _SQUARE},
+                {"OutputTensor": [[[[14, 16], [6, 8]]]]},
                 source="DML_SLICE1_OPERATOR_DESC, worked example",
             ),
         ),
         bad_examples=(
             BadExample(
-                name="window_outside",
-                desc=_window([0, 2], [4, 3], [1, 1], InputTensor=[4, 4]),
-                code=Code.OUT_OF_RANGE,
-                pointer=f"/{_SIZES}/1",
+                "window_outside", _window([0, 2], [4, 3], [1, 1], InputTensor=[4, 4]), Code.OUT_OF_RANGE, f"/{_SIZES}/1"
             ),
             BadExample(
-                name="more_than_the_window_offers",
-                desc=_window([0, 0], [4, 4], [1, -3], InputTensor=[4, 4], OutputTensor=[4, 3]),
-                code=Code.SIZES_MISMATCH,
-                pointer="/OutputTensor/Sizes/1",
+                "more_than_the_window_offers",
+                _window([0, 0], [4, 4], [1, -3], InputTensor=[4, 4], OutputTensor=[4, 3]),
+                Code.SIZES_MISMATCH,
+                "/OutputTensor/Sizes/1",
             ),
         ),
     ),
@@ -258,25 +230,20 @@ SLICES = (
         work=_gradient_written,
         examples=(
             Example(
-                name="spread",
-                desc=_window([0, 0], [3, 3], [2, 2], InputGradientTensor=[2, 2], OutputGradientTensor=[4, 4]),
-                inputs={"InputGradientTensor": [[1, 3], [9, 11]]},
-                outputs={"OutputGradientTensor": [[1, 0, 3, 0], [0, 0, 0, 0], [9, 0, 11, 0], [0, 0, 0, 0]]},
+                "spread",
+                _window([0, 0], [3, 3], [2, 2], InputGradientTensor=[2, 2], OutputGradientTensor=[4, 4]),
+                {"InputGradientTensor": [[1, 3], [9, 11]]},
+                {"OutputGradientTensor": [[1, 0, 3, 0], [0, 0, 0, 0], [9, 0, 11, 0], [0, 0, 0, 0]]},
                 source="DML_SLICE_GRAD_OPERATOR_DESC, worked example with numbers in place of letters",
             ),
         ),
         bad_examples=(
+            BadExample("without_output", _window([0], [3], [1], InputGradientTensor=[3]), Code.MISSING_FIELD, ""),
             BadExample(
-                name="without_output",
-                desc=_window([0], [3], [1], InputGradientTensor=[3]),
-                code=Code.MISSING_FIELD,
-                pointer="",
-            ),
-            BadExample(
-                name="more_than_the_window_offers",
-                desc=_window([0], [3], [1], InputGradientTensor=[4], OutputGradientTensor=[4]),
-                code=Code.NOT_COMPUTABLE,
-                pointer="/InputGradientTensor/Sizes/0",
+                "more_than_the_window_offers",
+                _window([0], [3], [1], InputGradientTensor=[4], OutputGradientTensor=[4]),
+                Code.NOT_COMPUTABLE,
+                "/InputGradientTensor/Sizes/0",
             ),
         ),
     ),

@@ -33,10 +33,10 @@ def _example(
     name: str, sizes: list[int], source: Sequence[Any], output: Sequence[Any], along: list[int] | None = None
 ) -> Example:
     return Example(
-        name=name,
-        desc=_desc(sizes, along),
-        inputs={"InputTensor": source},
-        outputs={"OutputTensor": output},
+        name,
+        _desc(sizes, along),
+        {"InputTensor": source},
+        {"OutputTensor": output},
         source="DML_ACTIVATION_HARDMAX1_OPERATOR_DESC, worked example" if source is _BLOCKS else "",
     )
 
@@ -57,15 +57,9 @@ def _work_of(name: str) -> Callable[[Attributes, Tensors], int]:
 def _of_rows(name: str, source: list[Any], output: list[Any], *more: Example) -> Operator[Attributes]:
     """Declares an operator along the last dimension of a matrix with optional leading ones."""
     bad = (
+        BadExample("three_dimensions", _desc([2, 3, 4]), Code.SIZES_MISMATCH, "/InputTensor/Sizes/0"),
         BadExample(
-            name="three_dimensions", desc=_desc([2, 3, 4]), code=Code.SIZES_MISMATCH, pointer="/InputTensor/Sizes/0"
-        ),
-        BadExample(
-            name="matrix_before_3_0",
-            desc=_desc([3, 4]),
-            level=FeatureLevel.V2_1,
-            code=Code.RANK_NOT_IN_LEVEL,
-            pointer="/InputTensor/Sizes",
+            "matrix_before_3_0", _desc([3, 4]), Code.RANK_NOT_IN_LEVEL, "/InputTensor/Sizes", level=FeatureLevel.V2_1
         ),
     )
     rule = leading_ones("InputTensor", term(2))
@@ -75,9 +69,7 @@ def _of_rows(name: str, source: list[Any], output: list[Any], *more: Example) ->
 
 def _along_axes(name: str, *examples: Example) -> Operator[Attributes]:
     """Declares an operator along axes, which together form blocks."""
-    bad = (
-        BadExample(name="axis_past_the_rank", desc=_desc([2, 3], [2]), code=Code.AXIS_OUT_OF_RANGE, pointer="/Axes/0"),
-    )
+    bad = (BadExample("axis_past_the_rank", _desc([2, 3], [2]), Code.AXIS_OUT_OF_RANGE, "/Axes/0"),)
     rule = axes("Axes", of="InputTensor")
     every = (*examples, _example("without_axes", [3], [-2, 0, 3], [0 if "LOG" in name else 1] * 3, []))
     return unary(name, rule, attributes=AlongAxes, work=_work_of(name), examples=every, bad_examples=bad)

@@ -58,10 +58,6 @@ class TupleLength(Rule):
 
     tuples: Tuples
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.tuples.reads
-
     def faults(self, values: Values) -> Iterator[Fault]:
         if not self.tuples.holds(values):
             return
@@ -82,10 +78,6 @@ class TuplesFitRank(Rule):
     tuples: Tuples
     tensor: str
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.tuples.reads | {self.tensor}
-
     def faults(self, values: Values) -> Iterator[Fault]:
         if not self.tuples.holds(values):
             return
@@ -104,10 +96,6 @@ class BatchesAgree(Rule):
 
     tuples: Tuples
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.tuples.reads
-
     def faults(self, values: Values) -> Iterator[Fault]:
         if not self.tuples.holds(values):
             return
@@ -125,12 +113,9 @@ class UpdatesFit(Rule):
     """The updates have the sizes of what the tuples address."""
 
     code = Code.SIZES_MISMATCH
+    members = ("UpdatesTensor",)
 
     tuples: Tuples
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.tuples.reads | {"UpdatesTensor"}
 
     def faults(self, values: Values) -> Iterator[Fault]:
         updates = values["UpdatesTensor"]
@@ -147,10 +132,7 @@ class EachWritten(Rule):
     """No index is repeated by a stride of 0: each tuple has its own elements."""
 
     code = Code.VALUE_NOT_ALLOWED
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(("IndicesTensor",))
+    members = ("IndicesTensor",)
 
     def faults(self, values: Values) -> Iterator[Fault]:
         indices = values["IndicesTensor"]

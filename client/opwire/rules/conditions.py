@@ -12,83 +12,58 @@ from .rule import Rule, Values
 
 
 @dataclass(frozen=True, slots=True)
-class When(Rule):
-    """A rule that applies for some values of an attribute."""
+class _Conditional(Rule):
+    """A rule that applies under a condition."""
 
     code = Code.VALUE_NOT_ALLOWED
 
-    attribute: str
-    among: frozenset[Any]
     rule: Rule
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.rule.reads | {self.attribute}
+    def parts(self, basis: Basis = Basis.BOTH) -> Iterator[tuple[Rule, Basis]]:
+        yield from self.rule.parts(basis)
+
+
+@dataclass(frozen=True, slots=True)
+class When(_Conditional):
+    """A rule that applies for some values of an attribute."""
+
+    attribute: str
+    among: frozenset[Any]
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if values[self.attribute] in self.among:
             yield from self.rule.faults(values)
 
-    def parts(self, basis: Basis = Basis.BOTH) -> Iterator[tuple[Rule, Basis]]:
-        yield from self.rule.parts(basis)
-
 
 @dataclass(frozen=True, slots=True)
-class WithTensor(Rule):
+class WithTensor(_Conditional):
     """A rule that applies if a tensor is given, or if it is not."""
-
-    code = Code.MISSING_TENSOR
 
     tensor: str
     given: bool
-    rule: Rule
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.rule.reads | {self.tensor}
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if (values[self.tensor] is not None) == self.given:
             yield from self.rule.faults(values)
 
-    def parts(self, basis: Basis = Basis.BOTH) -> Iterator[tuple[Rule, Basis]]:
-        yield from self.rule.parts(basis)
-
 
 @dataclass(frozen=True, slots=True)
-class AtLevels(Rule):
+class AtLevels(_Conditional):
     """A rule that applies at the levels in ``[since, until)``."""
 
-    code = Code.VALUE_NOT_ALLOWED
-
-    rule: Rule
     since: FeatureLevel | None
     until: FeatureLevel | None
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.rule.reads
 
     def faults(self, values: Values) -> Iterator[Fault]:
         for fault in self.rule.faults(values):
             yield replace(fault, since=self.since, until=self.until)
 
-    def parts(self, basis: Basis = Basis.BOTH) -> Iterator[tuple[Rule, Basis]]:
-        yield from self.rule.parts(basis)
-
 
 @dataclass(frozen=True, slots=True)
-class OnBasis(Rule):
+class OnBasis(_Conditional):
     """A rule that does not rest on both the documentation and DirectML's answers."""
 
-    code = Code.VALUE_NOT_ALLOWED
-
-    rule: Rule
     basis: Basis
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.rule.reads
 
     def faults(self, values: Values) -> Iterator[Fault]:
         for fault in self.rule.faults(values):
@@ -102,17 +77,17 @@ class OnBasis(Rule):
 def when(attribute: str, among: Any, *rules: Rule) -> tuple[Rule, ...]:
     """``if Direction == FORWARD: ...``; ``among`` is one value or a set of them."""
     values = frozenset(among) if isinstance(among, set | frozenset) else frozenset((among,))
-    return tuple(When(attribute, values, rule) for rule in rules)
+    return tuple(When(rule, attribute, values) for rule in rules)
 
 
 def with_tensor(tensor: str, *rules: Rule) -> tuple[Rule, ...]:
     """``if T is given: ...``"""
-    return tuple(WithTensor(tensor, True, rule) for rule in rules)
+    return tuple(WithTensor(rule, tensor, True) for rule in rules)
 
 
 def without_tensor(tensor: str, *rules: Rule) -> tuple[Rule, ...]:
     """``if T is null: ...``"""
-    return tuple(WithTensor(tensor, False, rule) for rule in rules)
+    return tuple(WithTensor(rule, tensor, False) for rule in rules)
 
 
 def below(level: FeatureLevel, *rules: Rule) -> tuple[Rule, ...]:

@@ -23,10 +23,6 @@ class Equal(Rule):
     right: Quantity
 
     @property
-    def reads(self) -> frozenset[str]:
-        return self.left.reads | self.right.reads
-
-    @property
     def text(self) -> str:
         return f"{self.left} equals {self.right}"
 
@@ -46,11 +42,6 @@ class Between(Rule):
     number: Quantity
     least: Quantity | None
     greatest: Quantity | None
-
-    @property
-    def reads(self) -> frozenset[str]:
-        ends = [end.reads for end in (self.least, self.greatest) if end is not None]
-        return self.number.reads.union(*ends)
 
     @property
     def text(self) -> str:
@@ -82,10 +73,6 @@ class Divides(Rule):
 
     divisor: Quantity
     of: Quantity
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.divisor.reads | self.of.reads
 
     @property
     def text(self) -> str:
@@ -135,10 +122,6 @@ class OneOf(Rule):
     allowed: tuple[int, ...]
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.attribute,))
-
-    @property
     def text(self) -> str:
         return f"{self.attribute} is one of {', '.join(str(_name(value)) for value in self.allowed)}"
 
@@ -163,10 +146,6 @@ class NotEmpty(Rule):
     array: str
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.array,))
-
-    @property
     def text(self) -> str:
         return f"{self.array} is not empty"
 
@@ -183,10 +162,6 @@ class Length(Rule):
 
     arrays: tuple[str, ...]
     wanted: Quantity
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.wanted.reads.union(self.arrays)
 
     @property
     def text(self) -> str:
@@ -214,10 +189,6 @@ class Axis(Rule):
     of: str
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.attribute, self.of))
-
-    @property
     def text(self) -> str:
         return f"{self.attribute} is less than the rank of {self.of}"
 
@@ -236,10 +207,6 @@ class AxesBelowRank(Rule):
 
     attribute: str
     of: str
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.attribute, self.of))
 
     @property
     def text(self) -> str:

@@ -18,10 +18,6 @@ class GivenTogether(Rule):
     tensors: tuple[str, ...]
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.tensors)
-
-    @property
     def text(self) -> str:
         return f"{listed(self.tensors)} are given together or not at all"
 
@@ -41,10 +37,6 @@ class AnyGiven(Rule):
     tensors: tuple[str, ...]
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.tensors)
-
-    @property
     def text(self) -> str:
         return f"at least one of {listed(self.tensors)} is given"
 
@@ -60,10 +52,6 @@ class AtMostOneGiven(Rule):
     code = Code.UNEXPECTED_TENSOR
 
     tensors: tuple[str, ...]
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.tensors)
 
     @property
     def text(self) -> str:
@@ -84,10 +72,6 @@ class Required(Rule):
     tensor: str
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.tensor,))
-
-    @property
     def text(self) -> str:
         return f"{self.tensor} is given"
 
@@ -103,10 +87,6 @@ class Absent(Rule):
     code = Code.UNEXPECTED_TENSOR
 
     tensor: str
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.tensor,))
 
     @property
     def text(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from ..tensor import BufferTensorDesc
@@ -24,16 +25,19 @@ class Rule(ABC):
 
     Attributes:
         code: the code of its violations.
-        reads: the members that it reads.
+        members: the members that it reads, besides those that its fields name.
     """
 
     code: ClassVar[Code]
+    members: ClassVar[tuple[str, ...]] = ()
 
     __slots__ = ("__weakref__",)
 
     @property
-    @abstractmethod
-    def reads(self) -> frozenset[str]: ...
+    def reads(self) -> frozenset[str]:
+        """The members that it reads. A rule whose fields hold other strings than names of members says so itself."""
+        given = [getattr(self, each.name) for each in fields(self)]  # type: ignore[arg-type]  # rules are dataclasses
+        return frozenset(self.members).union(*map(_named, given))
 
     @property
     def text(self) -> str:
@@ -47,6 +51,13 @@ class Rule(ABC):
     def parts(self, basis: Basis = Basis.BOTH) -> Iterator[tuple[Rule, Basis]]:
         """Yields the rules that it consists of with their bases: itself or, for a conditional rule, those within."""
         yield self, basis
+
+
+def _named(value: Any) -> frozenset[str]:
+    """Returns the members that a field of a rule names, or that the rule or number in it reads."""
+    if isinstance(value, str | tuple):
+        return frozenset(each for each in ((value,) if isinstance(value, str) else value) if type(each) is str)
+    return getattr(value, "reads", frozenset())
 
 
 def tensors_of(values: Values, name: str) -> Iterator[tuple[Path, str, BufferTensorDesc]]:

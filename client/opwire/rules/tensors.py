@@ -22,10 +22,6 @@ class SameType(Rule):
     tensors: tuple[str, ...]
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.tensors)
-
-    @property
     def text(self) -> str:
         return f"{listed(self.tensors)} have the same data type"
 
@@ -50,10 +46,6 @@ class TypeNamed(Rule):
     tensor: str
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.attribute, self.tensor))
-
-    @property
     def text(self) -> str:
         return f"{self.attribute} is the data type of {self.tensor}"
 
@@ -73,10 +65,6 @@ class SameRank(Rule):
 
     tensors: tuple[str, ...]
     sizes: bool = False
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.tensors)
 
     @property
     def text(self) -> str:
@@ -101,10 +89,6 @@ class SameSizes(Rule):
 
     tensors: tuple[str, ...]
     but_along: str | None = None
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.tensors) | ({self.but_along} if self.but_along else frozenset())
 
     @property
     def text(self) -> str:
@@ -134,10 +118,6 @@ class SameLeading(Rule):
 
     count: int
     tensors: tuple[str, ...]
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.tensors)
 
     def faults(self, values: Values) -> Iterator[Fault]:
         first: tuple[str, tuple[int, ...]] | None = None
@@ -185,10 +165,6 @@ class Broadcast(Rule):
     to: str
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.tensor, self.to))
-
-    @property
     def text(self) -> str:
         return f"each size of {self.tensor} is 1 or that of {self.to}"
 
@@ -211,10 +187,6 @@ class BlockSizes(Rule):
 
     tensor: str
     of: str
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.tensor, self.of))
 
     @property
     def text(self) -> str:
@@ -240,10 +212,6 @@ class OneElement(Rule):
     tensors: tuple[str, ...]
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.tensors)
-
-    @property
     def text(self) -> str:
         return f"{listed(self.tensors)} {'has' if len(self.tensors) == 1 else 'have'} a single element"
 
@@ -262,10 +230,6 @@ class LeadingOnes(Rule):
 
     tensor: str
     last: Quantity
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.last.reads | {self.tensor}
 
     @property
     def text(self) -> str:
@@ -293,10 +257,6 @@ class SumAlong(Rule):
     axis: str
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.array, self.whole, self.axis))
-
-    @property
     def text(self) -> str:
         return f"along {self.axis}, the sizes of {self.array} add up to that of {self.whole}"
 
@@ -317,10 +277,6 @@ class NotOwned(Rule):
     code = Code.FLAGS_INVALID
 
     tensors: tuple[str, ...]
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset(self.tensors)
 
     @property
     def text(self) -> str:

@@ -72,10 +72,6 @@ class Spatial(Rule):
     of: str
 
     @property
-    def reads(self) -> frozenset[str]:
-        return frozenset((self.of, *self.arrays))
-
-    @property
     def text(self) -> str:
         return f"{listed(self.arrays)} have one element per dimension of {self.of} but the first two"
 
@@ -95,10 +91,6 @@ class WindowSteps(Rule):
     code = Code.OUT_OF_RANGE
 
     windows: Windows
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.windows.reads
 
     def faults(self, values: Values) -> Iterator[Fault]:
         count = len(self.windows.dimensions(values))
@@ -122,10 +114,6 @@ class Pooled(Rule):
     tensor: str
     exact: bool = False
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.windows.reads | {self.tensor}
-
     def faults(self, values: Values) -> Iterator[Fault]:
         tensor = values[self.tensor]
         dimensions = self.windows.dimensions(values)
@@ -146,10 +134,6 @@ class WindowHoldsElement(Rule):
 
     windows: Windows
     output: str
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.windows.reads | {self.output}
 
     def faults(self, values: Values) -> Iterator[Fault]:
         dimensions = self.windows.dimensions(values)

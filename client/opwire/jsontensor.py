@@ -99,8 +99,14 @@ def _floats(items: list[Any], data_type: DataType, fail: Any) -> Array:
 
 
 def _few_floats(items: list[Any], data_type: DataType) -> Array | None:
-    """Returns few elements that are all numbers in the range of a type, as they almost always are, or None."""
-    if len(items) > FEW or not {*map(type, items)} <= {int, float}:
+    """Returns few elements that are all numbers in the range of a type, or NaN, as they almost always are, or None."""
+    if len(items) > FEW:
+        return None
+    types = {*map(type, items)}
+    if str in types:
+        items = [SPECIAL.get(item, item) if type(item) is str else item for item in items]
+        types = {*map(type, items)}
+    if not types <= {int, float}:
         return None
     most = _GREATEST[data_type]
     if not (-most <= min(items) and max(items) <= most):  # also if the first is NaN, which hides others

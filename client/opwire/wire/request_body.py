@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ..errors import RequestError
 from .framing import Base64, Buffer, Parts, parse_json, split_body
@@ -31,8 +30,7 @@ _PLACEHOLDER = f"opwire-{os.urandom(16).hex()}-"
 """Prefix of the placeholders that replace long strings while the JSON is parsed; it cannot be guessed."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestBody:
+class RequestBody(NamedTuple):
     """A body split into parts.
 
     Attributes:

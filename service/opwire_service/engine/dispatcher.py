@@ -220,9 +220,9 @@ class Dispatcher:
         try:
             ran = run_briefly(run, deadline)
         finally:
-            taken = time.thread_time() - began
-            if ran is None or taken > INLINE_SECONDS:
-                self.costs.timed(plan, inf if ran is None else taken)
+            taken = inf if ran is None else time.thread_time() - began
+            if taken > INLINE_SECONDS:
+                self.costs.timed(plan, taken)
         return ran
 
     async def run(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from traceback import clear_frames
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from opwire.check import Plan, read_level, validate
 from opwire.errors import (
@@ -207,8 +207,14 @@ class Engine:
     async def _run(
         self, execute: ExecuteRequest, prepared: Prepared, device: str, writing: int, request: Request
     ) -> Result:
-        plan, buffers = prepared.plan, dict[str, Array]()
+        plan, size = prepared.plan, prepared.bytes + writing
         is_small = prepared.input_bytes + prepared.between_bytes <= INLINE_BYTES
+        if is_small and self.dispatcher.fits_inline(plan, device):
+            await self._grow(request, size)
+            if (done := self._run_inline(execute, prepared, device, request)) is not None:
+                return done
+            size = 0
+        buffers = dict[str, Array]()
 
         async def arrays(chosen: str) -> tuple[Inputs, Arrays]:
             given = read_inputs(plan, execute) if is_small else await self._inputs(prepared, execute, chosen)
@@ -217,9 +223,25 @@ class Engine:
             request.lap("decode")
             return given, outputs
 
-        size = prepared.bytes + writing
-        chosen = await self.run(plan, device, execute.priority, arrays, request, size=size, may_block=is_small)
+        chosen = await self.run(plan, device, execute.priority, arrays, request, size=size)
         return Result(execute, prepared, buffers, chosen)
+
+    def _run_inline(self, execute: ExecuteRequest, prepared: Prepared, device: str, request: Request) -> Result | None:
+        """Runs a short plan on the event loop's thread; returns None if it takes too long there."""
+        plan, runner = prepared.plan, self.dispatcher.inline_device(device)
+        inputs = read_inputs(plan, execute)
+        buffers, outputs = prepared.allocate()
+        request.lap("decode")
+        ran = self.dispatcher.run_inline(plan, partial(runner.run, plan, inputs, outputs), request.deadline)
+        if ran is None:
+            return None
+        request.ran(ran)
+        return Result(execute, prepared, buffers, runner.name)
+
+    async def _grow(self, request: Request, size: int) -> None:
+        """Takes memory for a request, once there is room."""
+        if not request.hold.grow_now(size):
+            await request.hold.grow(size, request.deadline)
 
     async def run(
         self,
@@ -230,10 +252,9 @@ class Engine:
         request: Request,
         *,
         size: int = 0,
-        may_block: bool = False,
         reruns: int = RERUNS,
     ) -> str:
-        """Runs a plan, once there is memory for it: at once if it is short, and else on another thread.
+        """Runs a plan on another thread, once there is memory for it, and on another device if one is lost.
 
         Args:
             plan: the plan.
@@ -242,7 +263,6 @@ class Engine:
             arrays: returns the arrays of the plan for a device.
             request: the request that it belongs to.
             size: bytes that the request needs from now on besides those for computing the plan.
-            may_block: whether a short run may block the event loop; one that takes too long is repeated on a thread.
             reruns: maximum number of reruns on other devices if devices are lost; 0 if a run may change what the plan
                 reads.
 
@@ -252,28 +272,13 @@ class Engine:
         Raises:
             OpwireError: there is no time or room for it, or too many devices were lost.
         """
-        is_inline = may_block and self.dispatcher.fits_inline(plan, device)
-        scratch = 0 if is_inline else await self._scratch_bytes(plan, device)
+        scratch = await self._scratch_bytes(plan, device)
         refuse_large_block(self.limits, plan, scratch)
-        if not request.hold.grow_now(size + scratch):
-            await request.hold.grow(size + scratch, request.deadline)
-        if is_inline:
-            chosen = await self._run_inline(plan, device, arrays, request)
-            return chosen or await self.run(plan, device, priority, arrays, request, reruns=reruns)
+        await self._grow(request, size + scratch)
         try:
             return await self._run_on_thread(plan, device, priority, arrays, request, reruns)
         finally:
             request.hold.give_back(scratch)
-
-    async def _run_inline(self, plan: Plan, device: str, arrays: Arrange, request: Request) -> str | None:
-        runner = self.dispatcher.inline_device(device)
-        inputs, outputs = await arrays(runner.name)
-        bound = partial(runner.run, plan, cast(Arrays, inputs), outputs)  # small inputs are decoded here
-        ran = self.dispatcher.run_inline(plan, bound, request.deadline)
-        if ran is None:
-            return None
-        request.ran(ran)
-        return runner.name
 
     async def _run_on_thread(
         self, plan: Plan, device: str, priority: int | None, arrays: Arrange, request: Request, reruns: int

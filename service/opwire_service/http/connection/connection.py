@@ -117,7 +117,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._memory is None:
-            self._received(self._piece[:nbytes].tobytes())
+            if self._state is not State.CLOSING:
+                self._head_bytes += nbytes
+                self._parse(self._backlog + self._piece[:nbytes].tobytes())
             return
         self._arrived += nbytes
         self._since = self.loop.time()
@@ -326,11 +328,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._read_paused and not self._backlog:
             self._read_paused = False
             self.transport.resume_reading()
-
-    def _received(self, data: bytes) -> None:
-        if self._state is not State.CLOSING:
-            self._head_bytes += len(data)
-            self._parse(self._backlog + data)
 
     def _parse(self, data: bytes) -> None:
         """Parses bytes, or keeps them while too many pipelined requests are queued."""

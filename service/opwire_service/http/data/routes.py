@@ -72,9 +72,10 @@ async def execute(engine: Engine, exchange: Exchange) -> None:
     length = exchange.head_length()
     body = await exchange.read_body(engine.limits)
     dialect = Native(exchange.request_id, binary=exchange.wants_binary, find=partial(_graph, engine, exchange))
-    answer = None
-    with suppress(ModelGiven):
+    try:
         answer = await engine.answer(dialect, body, length, exchange.request)
+    except ModelGiven:  # its traceback, which holds the body, must be gone before the model runs
+        answer = None
     if answer is None:
         model = await models.read(engine, exchange, body, runs=True)
         answer = await models.execute(engine, exchange, model)

@@ -72,8 +72,9 @@ class _Prepared:
 class CpuDevice(Device):
     """Runs plans with compiled kernels.
 
-    A plan whose kernels are not ready waits for their compilation, which takes precedence over others. Very small
-    plans, plans with a kernel that fails to compile, and operators without kernels here use the reference kernels.
+    A plan whose kernels are not ready waits for their compilation, which takes precedence over others. Until then
+    very small plans use the reference kernels, as do plans with a kernel that fails to compile, and operators without
+    kernels here.
 
     Args:
         threads: number of threads that share the work of a plan, including the calling one; by default
@@ -177,8 +178,7 @@ class CpuDevice(Device):
         """Waits for a plan's kernels, or requests them for later and returns False to use the reference."""
         kernels = _kernels(prepared.job)
         if plan.work <= REFERENCE_WORK:
-            self._library.ask(kernels)
-            return False
+            return self._library.load(kernels, stop)
         later = prepared.job.later
         self._library.ask([kernel for kernel in kernels if kernel not in later])
         self._library.ask(later, AHEAD)

@@ -316,6 +316,37 @@ def test_a_client_works_in_a_forked_process():
     subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED], timeout=100, check=True)
 
 
+WITHOUT_PAUSE = """
+from statistics import median
+from time import perf_counter, sleep
+import numpy as np
+import opwire
+
+client, a = opwire.local(), np.eye(4, dtype=np.float32)
+
+def seconds():
+    started = perf_counter()
+    client.gemm(a, a)
+    return perf_counter() - started
+
+for _ in range(20):
+    seconds()
+early = median(seconds() for _ in range(100))
+sleep(2)
+for _ in range(20):
+    seconds()
+print(early / median(seconds() for _ in range(100)))
+"""
+
+
+@pytest.mark.usefixtures("cpu_device")
+def test_calls_without_a_pause_between_them_soon_use_compiled_kernels():
+    found = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PAUSE], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert float(found.stdout) < 2
+
+
 WITHOUT_EXTRA = """
 import sys
 sys.modules["numba"] = None

@@ -207,6 +207,24 @@ def test_a_needed_kernel_does_not_wait_for_the_initial_ones(compilers):
     assert begun == [kernel.name for kernel in (every[0], last, *every[1:])]
 
 
+def test_kernels_that_only_need_to_be_loaded_are_waited_for_when_requested_again():
+    cached = [each for each in KERNELS if each.is_cached()][:2]
+    with library(KERNELS) as made:
+        assert not made.load(cached, never_stop)
+        assert made.load(cached, never_stop)
+
+
+def test_requesting_kernels_again_does_not_wait_for_compilers(compilers):
+    first, second, last = UNCOMPILED[0], UNCOMPILED[1], UNCOMPILED[-1]
+    compilers.hold(first, second)
+    with library(UNCOMPILED) as made:
+        for each in (first, second, last):
+            assert not made.load([each], never_stop)
+            assert not made.load([each], never_stop)
+        until(lambda: {*compilers.started()} == {first.name, second.name})
+        compilers.release(first, second)
+
+
 def test_waiting_for_a_kernel_can_be_stopped(compilers):
     with library(UNCOMPILED) as made, pytest.raises(Stopped):
         made.obtain(UNCOMPILED, lambda: True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
+from contextlib import contextmanager
 from queue import Empty, PriorityQueue
 
 from ....execution import Stop, Stopped
@@ -50,6 +51,8 @@ class Library:
         self._failed: set[Kernel] = set()
         self._asked: dict[Kernel, int] = {}
         self._compiling: set[Kernel] = set()
+        self._uncached: set[Kernel] = set()
+        self._occupied = 0  # threads that cannot load kernels, as a kernel is being compiled
         self._count = 0
         self._queue: PriorityQueue[tuple[int, int, tuple[Kernel, ...]]] = PriorityQueue()
         self._closed = False
@@ -102,9 +105,29 @@ class Library:
         """
         wanted = tuple(kernels)
         self.ask(wanted)
+        return self._await(wanted, stop, lambda: False)
+
+    def load(self, kernels: Iterable[Kernel], stop: Stop) -> bool:
+        """Requests kernels for later and returns whether they are ready.
+
+        From the second time on, it waits for kernels that only need to be loaded: that takes a tenth of a second if the
+        caller waits, but many seconds if it goes on computing in Python, as that leaves the GIL to others for moments.
+
+        Raises:
+            Stopped: ``stop()`` returned True.
+        """
+        wanted = tuple(kernels)
+        is_first = not self._asked.keys() >= {*wanted}
+        self.ask(wanted)
+        if is_first:
+            return False
+        return self._await(wanted, stop, lambda: self._occupied >= COMPILERS or not self._uncached.isdisjoint(wanted))
+
+    def _await(self, wanted: Collection[Kernel], stop: Stop, gives_up: Callable[[], bool]) -> bool:
+        """Waits until kernels are ready; returns False if it gives up or one of them has failed."""
         with self._changed:
             while not self.ready(wanted):
-                if self._closed or not self._failed.isdisjoint(wanted):
+                if self._closed or gives_up() or not self._failed.isdisjoint(wanted):
                     return False
                 if stop():
                     raise Stopped
@@ -156,15 +179,33 @@ class Library:
                 return
             self._compiling.add(kernel)
         try:
-            if kernel.is_kept:
-                self._compile_beside(kernel, process)
-            self._add(kernel)
+            if kernel.is_cached():
+                self._add(kernel)
+            else:
+                with self._occupying(kernel):
+                    if kernel.is_kept:
+                        self._compile_beside(kernel, process)
+                    self._add(kernel)
         except Exception as error:
             with self._changed:
                 self._failed.add(kernel)
                 self._changed.notify_all()
             if not self._closed:
                 log.warning("%s cannot be compiled, so the reference stands in for it: %s", kernel.name, error)
+
+    @contextmanager
+    def _occupying(self, kernel: Kernel) -> Generator[None]:
+        """Marks a kernel as one that has to be compiled."""
+        threads = 1 if kernel.is_kept else COMPILERS  # compiling in this process keeps all threads from loading
+        with self._changed:
+            self._uncached.add(kernel)
+            self._occupied += threads
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._occupied -= threads
 
     def _compile_beside(self, kernel: Kernel, process: CompilingProcess) -> None:
         """Compiles a kernel in the compiler process, unless it is cached; retries if that process dies."""

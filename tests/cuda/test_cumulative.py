@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from opwire.tensor import Array
 from opwire_service.devices.base import Device
 from opwire_service.devices.cuda.device import CudaDevice
+from tests.oracles import oracle
 from tests.support.devices import loaded
 from tests.support.gpu.coverage import FEW_FLOAT64
 from tests.support.moving import moved
@@ -88,6 +90,31 @@ def test_products_of_powers_of_two(cuda):
     array = np.ldexp(1.0, powers).astype(np.float32)
     right = np.ldexp(1.0, np.cumsum(powers, 1)).astype(np.float32)
     assert np.array_equal(running(cuda, array, 1, sums=False), right)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize(
+    ("sizes", "axis"), [((3, 4000), 1), ((3, 9000), 1), ((9000, 3), 0), ((40, 50), 1), ((40, 9000), 0)]
+)
+def test_products_of_any_floats_are_rounded_once(cuda, sizes, axis, dtype, exclusive):
+    draw = np.random.default_rng(10)
+    # The products swing through the range of the format, and beyond both of its ends.
+    most = 140 if dtype is np.float32 else 20
+    exponents = most * np.sin(np.cumsum(draw.uniform(0, 0.4, sizes), axis))
+    array = (np.exp2(np.diff(exponents, axis=axis, prepend=0)) * draw.choice([-1, 1], sizes)).astype(dtype)
+    found = np.moveaxis(running(cuda, array, axis, exclusive=exclusive, sums=False), axis, -1)
+    lines = np.moveaxis(array, axis, -1).reshape(-1, sizes[axis])
+    found = found.reshape(lines.shape)
+    for line in draw.choice(len(lines), 3):
+        places = sorted(draw.choice(sizes[axis], 12).tolist())
+        product, end = Fraction(1), 0
+        for place in places:
+            last = place + 1 - exclusive
+            for each in lines[line, end:last].tolist():
+                product *= Fraction(each)
+            end = last
+            assert found[line, place].tobytes() == oracle.rounded(product, array.dtype).tobytes()
 
 
 @pytest.mark.parametrize("exclusive", [False, True])

@@ -76,8 +76,8 @@ def packed(*sizes: int, data_type: str = "FLOAT32") -> dict[str, object]:
     return {"DataType": data_type, "Sizes": list(sizes)}
 
 
-def running(*sizes: int, axis: int, data_type: str = "FLOAT32") -> dict[str, object]:
-    fields = {"Axis": axis, "AxisDirection": "INCREASING", "HasExclusiveSum": False}
+def running(*sizes: int, axis: int, data_type: str = "FLOAT32", of: str = "Sum") -> dict[str, object]:
+    fields = {"Axis": axis, "AxisDirection": "INCREASING", f"HasExclusive{of}": False}
     return {"InputTensor": packed(*sizes, data_type=data_type), **fields}
 
 
@@ -101,6 +101,9 @@ LARGER: tuple[tuple[str, dict[str, object]], ...] = (
     ("CUMULATIVE_SUMMATION", running(1, 100_000, axis=1, data_type="INT32")),
     ("CUMULATIVE_SUMMATION", running(1, 100_000, axis=1, data_type="INT64")),
     ("CUMULATIVE_SUMMATION", running(4, 5, axis=1, data_type="INT32")),
+    ("CUMULATIVE_PRODUCT", running(2, 5000, axis=1, of="Product")),
+    ("CUMULATIVE_PRODUCT", running(1, 20_000, axis=1, of="Product")),
+    ("CUMULATIVE_PRODUCT", running(3, 8500, axis=0, of="Product")),
     ("ELEMENT_WISE_EXP", {"InputTensor": packed(TABLE_WORTH, data_type="FLOAT16")}),
 )
 """Larger inputs for operators whose worked examples do not reach all of their kernels."""

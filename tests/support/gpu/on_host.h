@@ -61,6 +61,7 @@ static inline float approximate_inverse_root(float x) {
 }
 static inline int __double2loint(double x) { return (int)same_bits<u64>(x); }
 static inline int __double2hiint(double x) { return (int)(same_bits<u64>(x) >> 32); }
+static inline double __hiloint2double(int high, int low) { return same_bits<double>((u64)(u32)high << 32 | (u32)low); }
 static inline float __double2float_rn(double x) { return (float)x; }
 static inline i64 __double_as_longlong(double x) { return same_bits<i64>(x); }
 static inline double __longlong_as_double(i64 x) { return same_bits<double>(x); }

@@ -39,6 +39,12 @@ struct Accumulator {
         low *= __longlong_as_double((i64)(1023 - power) << 52);
     }
     __device__ bool finish(Output &output, Input, const Terms &terms) const {
+        // Each multiplication or merge loses a few UNIT of low, which itself is at most as many UNIT of high.
+        double steps = 0x1p-53 * 2 * terms.count;
+        return finish_within(output, !COMPENSATED ? 2 * steps : inexact || PASS == QUICK ? 4 * steps * steps : 0);
+    }
+    // Rounds the product, given a bound of its relative error. Returns false if the result is undecided.
+    __device__ bool finish_within(Output &output, double error) const {
         typedef Format<Output> F;
         u32 sign = high < 0 ? F::sign : 0;
         if (kinds) {
@@ -50,12 +56,9 @@ struct Accumulator {
         i32 power = (i32)(exponent > 300 ? 300 : exponent < -300 ? -300 : exponent);
         double scale = __longlong_as_double((i64)(1023 + power) << 52);
         double total = fabs(high) * scale, rest = (high < 0 ? -low : low) * scale;
-        // Each multiplication or merge loses a few UNIT of low, which itself is at most as many UNIT of high.
-        double steps = 0x1p-53 * 2 * terms.count;
-        double bound = !COMPENSATED ? 2 * steps * total : inexact || PASS == QUICK ? 4 * steps * steps * total : 0;
         double lower, upper = two_sum(total, rest, lower);
         u32 bits;
-        bool settled = round_to<Output>(bits, Quotient{upper, lower, 1.0}, bound);
+        bool settled = round_to<Output>(bits, Quotient{upper, lower, 1.0}, error * total);
         output = F::make(bits | sign);
         return settled;
     }

@@ -7,6 +7,12 @@ static __device__ __forceinline__ double two_sum(double a, double b, double &err
     error = (a - (sum - other)) + (b - other);
     return sum;
 }
+static __device__ __forceinline__ float two_sum(float a, float b, float &error) {
+    float sum = a + b;
+    float other = sum - a;
+    error = (a - (sum - other)) + (b - other);
+    return sum;
+}
 
 // high + low - (p + q), with the correct sign, and exact where the difference of high and p is small.
 static __device__ double difference(double high, double low, double p, double q) {

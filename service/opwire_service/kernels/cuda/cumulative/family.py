@@ -49,6 +49,10 @@ LONGEST_WALK = 2**17
 FEWEST = 64
 """Minimum lines per multiprocessor for one thread per line."""
 
+MOST_IN_FLOATS = 2**20
+"""Maximum elements of a line whose product is computed in floats: the bound of ``product_floats`` holds for so many,
+and leaves hardly any result undecided."""
+
 EXACTLY = 1024
 """Elements that the host accumulates between two calls of ``stop``."""
 
@@ -70,9 +74,9 @@ class CudaRunningJob(BaseJob):
         source, target = plan.inputs["InputTensor"], plan.outputs["OutputTensor"]
         attributes, axis = plan.attributes, plan.attributes.Axis
         self._sums, self._type = sums, source.data_type
-        self._plain = "plain_floats" if card.prefers_pairs else "plain_doubles"
         self._exclusive = bool(attributes.HasExclusiveSum if sums else attributes.HasExclusiveProduct)
         self._length = source.sizes[axis]
+        self._in_floats = card.prefers_pairs and (sums or self._length <= MOST_IN_FLOATS)
         steps = [(source.sizes[i], source.element_strides[i], target.element_strides[i]) for i in range(source.rank)]
         others = sorted((each for i, each in enumerate(steps) if i != axis), key=lambda each: each[1], reverse=True)
         self._loops: list[Loop] = merged(others, 2)
@@ -103,7 +107,7 @@ class CudaRunningJob(BaseJob):
         """Size of a running value, in bytes."""
         if not self._type.is_float:
             return self._type.bits // 8
-        return 24 if self._sums else 32
+        return 24 if self._sums else 20 if self._in_floats else 32
 
     @property
     def _told_bytes(self) -> int:
@@ -149,13 +153,15 @@ class CudaRunningJob(BaseJob):
         if not self._type.is_float:
             combine, start = _COMBINE[self._sums]
             macros += (("UNSIGNED", f"u{self._type.bits}"), ("COMBINE", combine), ("START", start))
-            sources: tuple[str, ...] = ("cumulative/types", "cumulative/wrapping")
+            sources: tuple[str, ...] = ("cumulative/types", "cumulative/always", "cumulative/wrapping")
         else:
             macros += (("PASS", "ONLY"), ("HALF", int(self._type is DataType.FLOAT16)))
             macros += _SUM if self._sums else ()
-            exactly: tuple[str, ...] = ("product", "cumulative/product")
+            product = "product_floats" if self._in_floats else "product"
+            exactly: tuple[str, ...] = ("product", "cumulative/always", f"cumulative/{product}")
             if self._sums:
-                exactly = ("floats", "certified", "sums", "cumulative/sum", f"cumulative/{self._plain}")
+                plain = "plain_floats" if self._in_floats else "plain_doubles"
+                exactly = ("floats", "certified", "sums", "cumulative/sum", f"cumulative/{plain}")
             sources = ("types", "rounding", *exactly)
         ways = ("lines",) if self._by_lines else ("chunk_states", "chunks") if self._by_chunks else ("block_scan",)
         parts = (f"cumulative/{each}" for each in ("running", *ways))

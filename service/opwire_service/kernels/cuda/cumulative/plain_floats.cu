@@ -16,14 +16,6 @@ struct Extent {
     __device__ __forceinline__ void give_up() { top = 0x7f800000; }
 };
 
-// Knuth's TwoSum, as for doubles.
-static __device__ __forceinline__ float two_sum(float a, float b, float &error) {
-    float sum = a + b;
-    float other = sum - a;
-    error = (a - (sum - other)) + (b - other);
-    return sum;
-}
-
 // The sum of two floats if a float holds it, else that of its neighbors whose last bit is 1. FLOAT16 rounds from it as
 // from the sum.
 static __device__ __forceinline__ float odd_sum(float a, float b) {

@@ -1,15 +1,5 @@
 // Running products of floats, built on the accumulator of reductions.
 
-// Products have no simpler representation.
-struct Extent {
-    __device__ __forceinline__ void clear() {}
-    __device__ __forceinline__ void cover(Input) {}
-    __device__ __forceinline__ Extent of_warp() const { return *this; }
-    __device__ __forceinline__ void join_into(Extent &) const {}
-    __device__ __forceinline__ bool is_plain(u32) const { return true; }
-    __device__ __forceinline__ void give_up() {}
-};
-
 struct Running : Accumulator {
     static const bool IS_EXACT = true;
 

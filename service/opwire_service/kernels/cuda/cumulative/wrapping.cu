@@ -5,17 +5,6 @@ struct Terms {
     u32 count, unused;
 };
 
-// Integers are always plain.
-struct Always {
-    __device__ __forceinline__ void clear() {}
-    __device__ __forceinline__ void cover(Input) {}
-    __device__ __forceinline__ Always of_warp() const { return *this; }
-    __device__ __forceinline__ void join_into(Always &) const {}
-    __device__ __forceinline__ bool is_plain(u32) const { return true; }
-    __device__ __forceinline__ void give_up() {}
-};
-typedef Always Extent;
-
 struct Accumulator {
     static const bool IS_EXACT = true;
     UNSIGNED value;
@@ -48,7 +37,7 @@ struct Accumulator {
     }
     template <u32 COUNT>
     __device__ __forceinline__ bool results(
-        const Accumulator &before, const Always &, const Input (&items)[COUNT], Output *to
+        const Accumulator &before, const Extent &, const Input (&items)[COUNT], Output *to
     ) const {
         Accumulator running = *this;
         running.merge(before);
@@ -56,9 +45,9 @@ struct Accumulator {
     }
     template <u32 COUNT>
     __device__ __forceinline__ bool exact_results(const Accumulator &before, const Input (&items)[COUNT], Output *to) const {
-        return results(before, Always(), items, to);
+        return results(before, Extent(), items, to);
     }
-    __device__ __forceinline__ const Accumulator &running(const Always &) const { return *this; }
+    __device__ __forceinline__ const Accumulator &running(const Extent &) const { return *this; }
     __device__ __forceinline__ void tidy() {}
     __device__ __forceinline__ bool result(Output &to, const Terms &) const {
         to = (Output)value;

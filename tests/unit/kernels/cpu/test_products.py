@@ -22,6 +22,7 @@ from opwire_service.kernels.cpu.numbers.vectors import WIDTH
 from opwire_service.kernels.cpu.products import blas
 from opwire_service.kernels.cpu.products.convolution import ConvolutionJob
 from opwire_service.kernels.cpu.products.exact_sums import ExactSums
+from opwire_service.kernels.cpu.products.gemm import GemmJob
 from opwire_service.kernels.cpu.products.multiplying import DEPTH, MULTIPLY, MULTIPLY_SINGLES, MatrixProduct
 from opwire_service.kernels.cpu.run.scratch import Scratch
 from tests.oracles import oracle
@@ -145,6 +146,53 @@ def test_convolutions_run_again_with_the_same_filters(cpu, taps, unusual):
             run(never_stop)
             right = answer(cpu, "CONVOLUTION", {**inputs, "FilterTensor": given}, **fields)
             np.testing.assert_array_equal(own, right)
+
+
+def whole_numbers(*sizes: int, seed: int) -> Array:
+    return np.random.default_rng(seed).integers(-4000, 4000, sizes).astype(np.float32)
+
+
+@pytest.mark.parametrize("fixed", [(), ("FilterTensor",)], ids=["changing", "fixed"])
+def test_threads_share_convolutions_that_run_again(cpu, fixed):
+    """There are several tiles for each thread; half of the sums cancel, so that bounds leave all of them undecided."""
+    cpu.warm_up()
+    channels, filters, size = 20, 128, 50
+    inputs = {"InputTensor": whole_numbers(1, channels, size, size, seed=1)}
+    inputs["FilterTensor"] = whole_numbers(filters, channels, 1, 1, seed=2)
+    inputs["InputTensor"][:, 1::2] = inputs["InputTensor"][:, ::2]
+    inputs["FilterTensor"][::2, 1::2] = -inputs["FilterTensor"][::2, ::2]
+    found = np.full((1, filters, size, size), np.nan, np.float32)
+    plan = plan_of("CONVOLUTION", inputs, **FORWARD, **conv_fields(2, 1, 1, 0, 1))
+    pool = cpu._pool.with_scratch(Scratch())
+    run = ConvolutionJob(plan).bind_fixed(fixed, inputs, {"OutputTensor": found}, cpu._library.find, pool)
+    for factor in (1, 3, -2):
+        inputs["InputTensor"] *= factor
+        run(never_stop)
+        columns = inputs["InputTensor"].reshape(channels, -1).astype(np.float64)
+        exact = inputs["FilterTensor"].reshape(filters, -1).astype(np.float64) @ columns
+        assert not exact[::2].any()
+        np.testing.assert_array_equal(found.reshape(filters, -1), exact.astype(np.float32))
+        with pytest.raises(Stopped):
+            run(lambda: True)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 200])
+def test_threads_share_products_that_run_again(cpu, rows):
+    cpu.warm_up()
+    depth, columns = 700, 800
+    inputs = {
+        "ATensor": whole_numbers(1, 1, rows, depth, seed=1),
+        "BTensor": whole_numbers(1, 1, columns, depth, seed=2),
+    }
+    found = np.full((1, 1, rows, columns), np.nan, np.float32)
+    plan = plan_of("GEMM", inputs, **(SIMPLE | {"TransB": "TRANSPOSE"}))
+    pool = cpu._pool.with_scratch(Scratch())
+    run = GemmJob(plan).bind(inputs, {"OutputTensor": found}, cpu._library.find, pool)
+    for factor in (1, 3):
+        inputs["BTensor"] *= factor
+        run(never_stop)
+        a, b = (inputs[name][0, 0].astype(np.float64) for name in ("ATensor", "BTensor"))
+        np.testing.assert_array_equal(found[0, 0], (a @ b.T).astype(np.float32))
 
 
 def attention(device: CpuDevice, q: Array, k: Array, v: Array, heads: int, **fields: Any) -> Array:

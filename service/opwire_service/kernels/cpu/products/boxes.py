@@ -12,9 +12,19 @@ LEAST_WORK = 1 << 22
 """Number of products below which waking another thread takes longer than computing them."""
 
 
-def least_tiles(work: int, threads: int) -> int:
-    """Returns the minimum number of tiles for ``work`` products: one per thread, or 1 if tiles would be too small."""
-    return 1 if work < LEAST_WORK else threads
+LEAST_SHARED_WORK = 1 << 18
+"""The same for threads that share tiles in machine code."""
+
+
+def least_tiles(work: int, threads: int, *, shared: bool = False) -> int:
+    """Returns the minimum number of tiles for ``work`` products: one per thread, or 1 if tiles would be too small.
+
+    Args:
+        work: number of products.
+        threads: number of threads.
+        shared: whether threads share tiles in machine code.
+    """
+    return 1 if work < (LEAST_SHARED_WORK if shared else LEAST_WORK) else threads
 
 
 def halved(extents: Sequence[int], most: int) -> list[int]:

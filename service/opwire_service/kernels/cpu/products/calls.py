@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..jit.atomics import call
 from ..jit.compiler import Entry, Kernel, kernel
-from ..jit.element import INT64, float32, int64
+from ..jit.element import INT64, float32, int64, store
 from ..jit.records import Record, Row, width_of
 from ..run.pool import Find
 
@@ -64,10 +64,7 @@ class Calls:
 
     def __init__(self, calls: Sequence[tuple[Kernel, KernelCall]], find: Find) -> None:
         self._kept, self._run = calls, find(CALLS).call
-        self._rows = array("q")
-        for one, (*addresses, geometry, begin, end, _) in calls:
-            place, _ = geometry.buffer_info()
-            self._rows.extend((find(one).address, one.is_float, *addresses, place, begin, end))
+        self._rows = rows_of(calls, find)
 
     def move(self, number: int, source: int) -> None:
         """Changes the source of a call."""
@@ -76,6 +73,15 @@ class Calls:
     def run(self, first: int = 0) -> None:
         """Runs the calls from ``first`` on."""
         self._run(0, 0, 0, 0, self._rows.buffer_info()[0], first, len(self._kept))
+
+
+def rows_of(calls: Sequence[tuple[Kernel, KernelCall]], find: Find) -> array[int]:
+    """Returns the calls as rows of ``Call``; whoever uses them keeps the memory of the calls alive."""
+    rows = array("q")
+    for one, (*addresses, geometry, begin, end, _) in calls:
+        place, _ = geometry.buffer_info()
+        rows.extend((find(one).address, one.is_float, *addresses, place, begin, end))
+    return rows
 
 
 @kernel
@@ -89,4 +95,11 @@ def call_all(zero: int, source: int, target: int, states: int, geometry: Row[Cal
             call(one.function, int64(0), one.source, one.target, one.states, one.geometry, one.begin, one.end)
 
 
-CALLS = Kernel(call_all, INT64)
+@kernel
+def clear(zero: int, source: int, target: int, states: int, geometry: int, begin: int, end: int) -> None:
+    """Stores zeros; a unit is a float64."""
+    for unit in range(begin, end):
+        store(target, unit, 0.0)
+
+
+CALLS, CLEAR = Kernel(call_all, INT64), Kernel(clear, INT64)

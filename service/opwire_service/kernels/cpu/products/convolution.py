@@ -26,10 +26,11 @@ from .boxes import Boxes, halved
 from .direct import DIRECT, MOST_DEPTH, TOGETHER, Block, DirectGeometry
 from .epilogues import STRIP_BYTES, Epilogue
 from .finishing import Finish
+from .fixed_left import MOST_LEFT_BYTES
 from .gemm import SMALL_FLOATS, GemmTiling, is_in_place
 from .multiplying import summation_error
 from .phases import MOST_SUMS, MOST_UNFOLDED, PhaseTiling, copied_filters, flat_view, grouped, visits_of_tiles
-from .product import MOST_LEFT_BYTES, Columns, Located, Product, kernels_of
+from .product import Columns, Located, Product, kernels_of
 from .product_tiles import bound_tiles
 from .tile_geometry import operand
 from .window import SPATIAL
@@ -50,6 +51,7 @@ class ConvolutionTensors(NamedTuple):
         kernel: filters, as given.
         bias: ``[groups, filters]``, or None.
         is_fixed: whether no run changes the filters.
+        is_repeated: whether it runs again on the same tensors.
     """
 
     source: Array
@@ -57,6 +59,7 @@ class ConvolutionTensors(NamedTuple):
     bias: Array | None
     target: Array
     is_fixed: bool = False
+    is_repeated: bool = False
 
 
 class ConvolutionJob(Job):
@@ -142,7 +145,8 @@ class ConvolutionJob(Job):
         return self.bind_fixed((), inputs, outputs, find, pool)
 
     def bind_fixed(self, fixed: Collection[str], inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
-        tensors = self._tensors(inputs, outputs)._replace(is_fixed="FilterTensor" in fixed)
+        tensors = self._tensors(inputs, outputs)
+        tensors = tensors._replace(is_fixed="FilterTensor" in fixed, is_repeated=pool.scratch is not None)
         is_single = self._geometry.phases == 1 and self._geometry.is_whole and not self._geometry.margins
         lines = self._phase(0) if is_single else None
         flat = None if lines is None else flat_view(self._filters(tensors, lines), is_apart=not self._is_direct)
@@ -219,13 +223,14 @@ class ConvolutionJob(Job):
             return self._bound_direct(columns, filters, tensors.bias, target, find, pool)
         if self._is_point:
             return self._bound_point(filters, tensors, target, find, pool)
-        tiling, addend = PhaseTiling.of(self._geometry, lines, pool.threads), None
+        shared = tensors.is_repeated and self._epilogue.is_rounded
+        tiling, addend = PhaseTiling.of(self._geometry, lines, pool.threads, shared=shared), None
         if tensors.bias is not None:
             over_places = tensors.bias[(None, ..., *(None,) * (target.ndim - 2))]
             addend = Located.of(np.broadcast_to(over_places, (1, *target.shape)))
         product = Product(
             Located.of(filters[None]), columns, addend, Located.of(target[None]), tiling.sizes,
-            self._finish_of(filters.shape[2]), find, tensors.is_fixed,
+            self._finish_of(filters.shape[2]), find, tensors.is_fixed, tensors.is_repeated,
         )  # fmt: skip
         owner = self if self._geometry.phases == 1 else None
         return bound_tiles(product, tiling.boxes(self._geometry), pool, owner=owner)
@@ -242,6 +247,7 @@ class ConvolutionJob(Job):
         product = Product(
             Located.of(rows), Columns.of_matrices(columns), None if bias is None else Located.of(bias),
             Located.of(output), tiling.sizes(self._depth), self._finish_of(self._depth), find,
+            is_repeated=tensors.is_repeated,
         )  # fmt: skip
         return bound_tiles(product, tiling.boxes, pool, owner=self)
 

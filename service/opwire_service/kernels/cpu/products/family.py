@@ -9,7 +9,7 @@ from opwire.check import Plan
 from ..jit.compiler import Kernel
 from ..run.job import Job
 from .attention import AttentionJob
-from .calls import CALLS
+from .calls import CALLS, CLEAR
 from .convolution import ConvolutionJob
 from .direct import DIRECT
 from .gemm import GemmJob
@@ -24,7 +24,7 @@ from .unfolding import UNFOLD
 from .widening import WIDEN
 
 KERNELS: tuple[Kernel, ...] = (
-    *(CALLS, MULTIPLY, MULTIPLY_SINGLES),
+    *(CALLS, CLEAR, MULTIPLY, MULTIPLY_SINGLES),
     *[
         kernel
         for kernels in (WIDEN, PACK, MULTIPLY_ROW, UNFOLD, ROUND, SETTLE_FEW, SETTLE, DIRECT)

@@ -62,13 +62,22 @@ class Finish:
             error=self.error, factor=factor, power=power,
         )  # fmt: skip
 
-    def calls(self, geometry: TileGeometry, rows: int, workspace: Workspace) -> list[tuple[Kernel, KernelCall]]:
-        """Returns the calls that round the sums of all rows in the workspace, and settle the undecided ones if few."""
+    def calls(
+        self, geometry: TileGeometry, rows: int, workspace: Workspace, left: int = 0
+    ) -> list[tuple[Kernel, KernelCall]]:
+        """Returns the calls that round the sums of all rows in the workspace, and settle the undecided ones if few.
+
+        Args:
+            geometry: the geometry of the tile.
+            rows: rows of all its matrices.
+            workspace: the workspace.
+            left: address of an int64 that receives the number of elements left undecided, or 0.
+        """
         sums, undecided = workspace.addresses.sums, workspace.addresses.undecided
         most = min(FEW, AT_ONCE // self._depth)
         return [
             (self._round, KernelCall(sums, 0, undecided, geometry, 0, rows, workspace)),
-            (self._settle_few, KernelCall(sums, 0, undecided, geometry, 0, most, workspace)),
+            (self._settle_few, KernelCall(sums, left, undecided, geometry, 0, most, workspace)),
         ]
 
     def settle(self, geometry: TileGeometry, workspace: Workspace, find: Find, stop: Stop) -> None:

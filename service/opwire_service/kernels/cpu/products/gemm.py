@@ -90,13 +90,14 @@ class GemmTiling(NamedTuple):
         small: int = SMALL,
         *,
         is_in_place: bool = False,
+        shared: bool = False,
     ) -> GemmTiling:
         extents, wide = (*batch, rows, 1, columns), WIDE if is_in_place else TILE
         height, width = min(rows, tall), min(columns, wide)
         several = min(batch[1], small // (rows * columns), 4 * small // ((rows + columns) * min(depth, blas.DEPTH)))
         if several > 1:
             return cls(rows, columns, several, Boxes(extents, (1, several, rows, 1, columns)), is_in_place)
-        least = least_tiles(prod(batch) * rows * columns * depth, threads)
+        least = least_tiles(prod(batch) * rows * columns * depth, threads, shared=shared)
         while prod(batch) * -(-rows // height) * -(-columns // width) < least and max(height, width) > LEAST_TILE:
             if height >= width:
                 height = -(-height // 2)
@@ -160,10 +161,13 @@ class GemmJob(Job):
         )
         if self._is_turned:
             a, b = b, a
-        addend, tiling = inputs.get("CTensor"), self._tiling(pool.threads, is_in_place=is_in_place(a, b))
+        addend, is_repeated = inputs.get("CTensor"), pool.scratch is not None
+        shared = is_repeated and self._finish.is_compiled
+        tiling = self._tiling(pool.threads, is_in_place=is_in_place(a, b), shared=shared)
         product = Product(
             Located.of(a), Columns.of_matrices(b), None if addend is None else self._output(addend),
             self._output(outputs["OutputTensor"]), tiling.sizes(self._depth), self._finish, find,
+            is_repeated=is_repeated,
         )  # fmt: skip
         if self._softmax is None:
             return bound_tiles(product, tiling.boxes, pool, owner=self)

@@ -52,7 +52,9 @@ class PhaseTiling(NamedTuple):
     depth: int
 
     @classmethod
-    def of(cls, geometry: ConvolutionGeometry, lines: tuple[PhaseDimension, ...], threads: int) -> PhaseTiling:
+    def of(
+        cls, geometry: ConvolutionGeometry, lines: tuple[PhaseDimension, ...], threads: int, *, shared: bool = False
+    ) -> PhaseTiling:
         extents = geometry.images, *(line.length for line in lines)
         depth = prod(line.taps for line in lines) * geometry.channels
         least = min(depth, DEPTH)
@@ -63,7 +65,7 @@ class PhaseTiling(NamedTuple):
         if filters == geometry.filters:
             several = most // padded(prod(sizes))
             groups = max(1, min(geometry.groups, several))
-        tiles = least_tiles(geometry.groups * geometry.filters * prod(extents) * depth, threads)
+        tiles = least_tiles(geometry.groups * geometry.filters * prod(extents) * depth, threads, shared=shared)
         while -(-geometry.groups // groups) * -(-geometry.filters // filters) * len(Boxes(extents, sizes)) < tiles:
             if groups > 1:
                 groups = -(-groups // 2)

@@ -12,7 +12,8 @@ from opwire.tensor import Array
 from ...convolutions import PhaseDimension
 from ..jit.compiler import Kernel
 from ..run.pool import Find
-from .calls import CALLS
+from .boxes import Box
+from .calls import CALLS, CLEAR
 from .finishing import Finish
 from .multiplying import MULTIPLY
 from .packing import PACK
@@ -22,11 +23,14 @@ from .widening import WIDEN
 from .window import SPATIAL, Window
 from .workspace import Sizes
 
-MOST_LEFT_BYTES = 1 << 20
-"""Maximum size of a left operand that is kept in float64, in bytes."""
-
 Tile: TypeAlias = tuple[Any, ...]
 """First batch index, then slices: matrices, rows, images, and positions; those of a matrix are its columns."""
+
+
+def tile_of(box: Box) -> Tile:
+    """Returns a box of a product as a tile."""
+    batch, *inner = box
+    return batch.start, *inner
 
 
 class Located(NamedTuple):
@@ -118,6 +122,7 @@ class Product(NamedTuple):
         finish: how sums are finished, or None where the caller of ``sums`` does that.
         find: returns the kernels.
         is_left_fixed: whether no run changes the left operand.
+        is_repeated: whether it runs again on the same tensors, so that preparing every tile pays off.
     """
 
     left: Located
@@ -128,16 +133,17 @@ class Product(NamedTuple):
     finish: Finish | None
     find: Find
     is_left_fixed: bool = False
-
-    @property
-    def keeps_left(self) -> bool:
-        """Whether runs of a single tile keep the left operand in float64."""
-        return self.is_left_fixed and self.depth <= self.sizes.depth and 8 * self.sizes.buffers.left <= MOST_LEFT_BYTES
+    is_repeated: bool = False
 
     @property
     def depth(self) -> int:
         """Number of products in a sum."""
         return self.left.array.shape[3]
+
+    @property
+    def parts(self) -> list[slice]:
+        """The products in a sum, cut into those that are summed at once."""
+        return [slice(k, min(k + self.sizes.depth, self.depth)) for k in range(0, self.depth, self.sizes.depth)]
 
     @property
     def is_compiled(self) -> bool:
@@ -154,4 +160,4 @@ class Product(NamedTuple):
 def kernels_of(dtype: np.dtype[Any], left: np.dtype[Any]) -> tuple[Kernel, ...]:
     """Returns the kernels that sum products, for types of the columns and of the left operand."""
     matrices = (PACK[dtype.type], MULTIPLY_ROW[dtype.type]) if dtype.type in PACK else ()
-    return CALLS, WIDEN[left.type], *matrices, UNFOLD[dtype.type], MULTIPLY
+    return CALLS, CLEAR, WIDEN[left.type], *matrices, UNFOLD[dtype.type], MULTIPLY

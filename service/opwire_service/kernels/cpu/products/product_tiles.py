@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -15,7 +15,8 @@ from ..run.pool import Find, Pool
 from ..run.scratch import Take, lined
 from ..run.shelf import MOST_BYTES
 from .boxes import Box, Boxes
-from .product import Product, Tile
+from .lanes import bound_lanes
+from .product import Product, Tile, tile_of
 from .tile_shapes import TileShape, TileShapes
 from .workspace import Workspaces
 
@@ -26,12 +27,10 @@ class ProductTiles:
     Args:
         product: the product.
         shapes: what its tiles need, for this run alone.
-        keeps_left: whether they are a single tile, which keeps its left operand for the next run.
     """
 
-    def __init__(self, product: Product, shapes: TileShapes, *, keeps_left: bool = False) -> None:
-        self._product, self._shapes, self._keeps_left = product, shapes, keeps_left
-        self._is_left_known = False
+    def __init__(self, product: Product, shapes: TileShapes) -> None:
+        self._product, self._shapes = product, shapes
 
     @classmethod
     def of(cls, product: Product, take: Take = lined) -> ProductTiles:
@@ -60,15 +59,12 @@ class ProductTiles:
         shape = self._shapes.of(product, tile)
         if product.finish is not None:
             shape.move(product, tile)
-        if not self._is_left_known:
-            own.row_squares.fill(0)
+        own.row_squares.fill(0)
         own.column_squares.fill(0)
-        for first in range(0, product.depth, product.sizes.depth):
+        for depth in product.parts:
             if stop():
                 raise Stopped
-            depth = slice(first, min(first + product.sizes.depth, product.depth))
-            shape.add(product, tile, depth, is_left_known=self._is_left_known)
-        self._is_left_known = self._keeps_left
+            shape.add(product, tile, depth)
         return shape
 
 
@@ -88,20 +84,13 @@ def bound_tiles(
         compute: computes a tile.
         owner: what all its products are alike, so that a short run leaves what it prepared to the next.
     """
-    if len(boxes) > 1:
-        spaces = Workspaces(partial(ProductTiles.of, product), pool.scratch)
-        return partial(_run, spaces, boxes, compute, pool, product.find)
-    if pool.scratch is None and owner is not None:
+    if len(boxes) == 1 and pool.scratch is None and owner is not None:
         return partial(_run_again, owner, product, boxes, compute, pool)
-    take = lined if pool.scratch is None else pool.scratch.take(0)
-    shapes = TileShapes(product, take, keeps_left=product.keeps_left)
-    tiles = ProductTiles(product, shapes, keeps_left=product.keeps_left)
-    return partial(_run_alone, tiles, _tile(boxes[0]), compute)
-
-
-def _run_alone(tiles: ProductTiles, tile: Tile, compute: Compute, stop: Stop) -> None:
-    with np.errstate(all="ignore"):
-        compute(tiles, tile, stop)
+    spaces = Workspaces(partial(ProductTiles.of, product), pool.scratch)
+    some, lanes = partial(_run, spaces, compute, pool, product.find), None
+    if product.is_repeated and pool.scratch is not None:
+        lanes = bound_lanes(product, boxes, pool, pool.scratch, some)
+    return partial(some, boxes) if lanes is None else lanes
 
 
 class _Prepared(NamedTuple):
@@ -116,22 +105,20 @@ def _run_again(owner: object, product: Product, boxes: Boxes, compute: Compute, 
     """Computes the only tile with what an earlier run has prepared, if it is there."""
     found: _Prepared | None = pool.shelf.take(owner)
     if found is None or found.shapes.layout != product.layout:
-        found = _Prepared(_tile(boxes[0]), TileShapes(product, lined), product.sizes.bytes <= MOST_BYTES)
+        found = _Prepared(tile_of(boxes[0]), TileShapes(product, lined), product.sizes.bytes <= MOST_BYTES)
     found.shapes.forget()
-    _run_alone(ProductTiles(product, found.shapes), found.tile, compute, stop)
+    with np.errstate(all="ignore"):
+        compute(ProductTiles(product, found.shapes), found.tile, stop)
     if found.is_little:
         pool.shelf.put(owner, found)
 
 
-def _run(spaces: Workspaces[ProductTiles], boxes: Boxes, compute: Compute, pool: Pool, find: Find, stop: Stop) -> None:
+def _run(
+    spaces: Workspaces[ProductTiles], compute: Compute, pool: Pool, find: Find, boxes: Sequence[Box], stop: Stop
+) -> None:
     def work(begin: int, end: int) -> None:
         with np.errstate(all="ignore"), spaces.one() as tiles:
             for box in boxes[begin:end]:
-                compute(tiles, _tile(box), stop)
+                compute(tiles, tile_of(box), stop)
 
     pool.run(work, len(boxes), 1, stop, find)
-
-
-def _tile(box: Box) -> Tile:
-    batch, *inner = box
-    return batch.start, *inner

@@ -235,13 +235,16 @@ def settle_few(
 ) -> None:
     """Settles all undecided elements if there are at most ``end``, and then clears the list.
 
-    They are processed in column order, so that adjacent columns are read together.
+    They are processed in column order, so that adjacent columns are read together. The target, if any, receives the
+    number of elements that are left.
     """
     count = load(states, 0, 0)
     if count <= end:
         _sort(states + 8, count)
         _settle(zero, source, states, geometry, 0, -(-count // TOGETHER))
         store(states, 0, 0)
+    if target:
+        store(target, 0, load(states, 0, 0))
 
 
 SETTLE = {np.float32: Kernel(settle, FLOAT32), np.float16: Kernel(settle, HALF)}

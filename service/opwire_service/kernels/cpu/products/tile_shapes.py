@@ -13,9 +13,10 @@ from ....execution import Stop
 from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
 from ..run.scratch import Take
-from .calls import Calls, KernelCall
+from .calls import CLEAR, Calls, KernelCall
 from .epilogues import SumsTile
 from .finishing import Finish
+from .fixed_left import FixedLeft
 from .multiplying import MULTIPLY
 from .operands import multiplying, packing, padded, widening
 from .packing import PACK
@@ -39,13 +40,19 @@ class _Part:
 class TileShape:
     """Calls and geometry shared by tiles of the same shape, prepared for ``tile``; it keeps no tensors alive.
 
+    Args:
+        product: the product.
+        tile: one of these tiles.
+        workspace: the workspace in which they are computed.
+        fixed: the left operand in float64, if it is kept.
+
     Attributes:
         matrices, rows, columns: sizes of the sums.
         geometry: geometry of the kernels that finish them.
     """
 
-    def __init__(self, product: Product, tile: Tile, workspace: Workspace) -> None:
-        self._workspace, self._finish = workspace, product.finish
+    def __init__(self, product: Product, tile: Tile, workspace: Workspace, fixed: FixedLeft | None = None) -> None:
+        self._workspace, self._finish, self._fixed = workspace, product.finish, fixed
         view = product.target.array[tile]
         self.matrices, self.rows, *places = view.shape
         self.columns = prod(places)
@@ -63,8 +70,15 @@ class TileShape:
             if product.addend is not None:
                 geometry.addend = operand(product.addend.array[tile])
             self.geometry = self._finish.geometry(geometry, workspace)
+            if fixed is not None:
+                self.geometry.row_squares = fixed.squares_of(tile)
         self._parts: dict[int, _Part] = {}
         self._tile: Tile | None = None
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the results are copied to the output, which kernels cannot write to."""
+        return self._rounded is not None
 
     @property
     def sums(self) -> Array:
@@ -91,17 +105,11 @@ class TileShape:
         if product.addend is not None and geometry.addend.address:
             geometry.addend.address = product.addend.at(batch, *starts)
 
-    def add(self, product: Product, tile: Tile, depth: slice, *, is_left_known: bool = False) -> None:
-        """Adds some products to the sums; after the last ones, rounds them, if kernels do.
-
-        Args:
-            product: the product.
-            tile: the tile.
-            depth: the products.
-            is_left_known: whether the workspace has the left operand already.
-        """
+    def add(self, product: Product, tile: Tile, depth: slice) -> None:
+        """Adds some products to the sums; after the last ones, rounds them, if kernels do."""
         if depth.start not in self._parts:
-            self._parts[depth.start] = self._part(product, tile, depth)
+            calls, window = self._calls(product, tile, depth)
+            self._parts[depth.start] = _Part(Calls(calls, product.find), window)
         part = self._parts[depth.start]
         if part.tile is not tile:
             part.tile, columns = tile, product.columns
@@ -110,15 +118,33 @@ class TileShape:
             part.calls.move(1, columns.corner(tile, depth.start) if part.window is None else columns.start(tile))
             if part.window is not None:
                 columns.move(part.window, tile)
-        part.calls.run(int(is_left_known))
+        part.calls.run()
 
-    def _part(self, product: Product, tile: Tile, depth: slice) -> _Part:
+    def all_calls(self, product: Product, tile: Tile, left: int) -> list[tuple[Kernel, KernelCall]]:
+        """Returns the calls that compute the tile it was prepared for, see ``Finish.calls``."""
+        self.move(product, tile)
+        own, calls = self._workspace, []
+        for squares in (own.row_squares, own.column_squares):
+            calls.append((CLEAR, KernelCall(0, squares.ctypes.data, 0, self.geometry, 0, squares.size, own)))
+        for depth in product.parts:
+            calls += self._calls(product, tile, depth, left)[0]
+        return calls
+
+    def _calls(
+        self, product: Product, tile: Tile, depth: slice, left_over: int = 0
+    ) -> tuple[list[tuple[Kernel, KernelCall]], Unfolding | None]:
+        """Returns the calls for part of the depth, and the window of ``UNFOLD`` among them."""
         own, columns, window = self._workspace, product.columns, None
-        left_view, dtype = product.left.array[tile[:3]][:, :, depth], columns.source.array.dtype.type
-        widen, left = widening(left_view, own.left, own.row_squares)
+        calls: list[tuple[Kernel, KernelCall]] = []
+        if self._fixed is None:
+            left_view = product.left.array[tile[:3]][:, :, depth]
+            widen, left = widening(left_view, own.left, own.row_squares)
+            calls.append((WIDEN[left_view.dtype.type], widen))
+        else:
+            left = self._fixed.numbers[(*tile[1:3], depth)]
+        dtype = columns.source.array.dtype.type
         whole = columns.matrices(tile) if dtype in PACK else None
         matrices, adds = None if whole is None else whole[:, depth], depth.start > 0
-        calls: list[tuple[Kernel, KernelCall]] = [(WIDEN[left_view.dtype.type], widen)]
         if matrices is not None and product.sizes.is_in_place:
             pitch = self._panels * WIDTH
             call = row_product(left[:, 0], matrices, own.sums, own.column_squares, pitch, adds=adds)
@@ -128,12 +154,12 @@ class TileShape:
                 calls.append((PACK[dtype], packing(matrices, own.right, own.column_squares)))
             else:
                 window = self._unfolding(depth)
-                places = 0, own.addresses.right, own.addresses.column_squares
+                places = columns.start(tile), own.addresses.right, own.addresses.column_squares
                 calls.append((UNFOLD[dtype], KernelCall(*places, window, 0, self.matrices * window.count)))
             calls.append((MULTIPLY, multiplying(left, own.right, own.sums, self._panels, adds=adds)))
         if self._finish is not None and product.is_compiled and depth.stop == product.depth:
-            calls += self._finish.calls(self.geometry, self.matrices * self.rows, own)
-        return _Part(Calls(calls, product.find), window)
+            calls += self._finish.calls(self.geometry, self.matrices * self.rows, own, left_over)
+        return calls, window
 
     def _unfolding(self, depth: slice) -> Unfolding:
         count, buffer = depth.stop - depth.start, self._workspace.addresses.unfolded
@@ -176,12 +202,11 @@ class TileShapes:
     Args:
         product: the first of them.
         take: returns its memory.
-        keeps_left: see ``Workspace``.
     """
 
-    def __init__(self, product: Product, take: Take, *, keeps_left: bool = False) -> None:
+    def __init__(self, product: Product, take: Take) -> None:
         self.layout = product.layout
-        self.workspace = Workspace(product.sizes, take, keeps_left=keeps_left)
+        self.workspace = Workspace(product.sizes, take)
         self._shapes: dict[tuple[int, ...], TileShape] = {}
 
     def of(self, product: Product, tile: Tile) -> TileShape:

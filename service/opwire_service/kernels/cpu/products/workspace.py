@@ -82,17 +82,14 @@ class Workspace:
     Args:
         sizes: the sizes.
         take: returns the memory.
-        keeps_left: whether the left operand and its squares have memory of their own, which nothing else uses.
 
     Attributes:
         left, right, sums, row_squares, column_squares, undecided: see ``Buffers``; all are flat.
         addresses: the buffers' addresses, cached because NumPy is slow to return them.
     """
 
-    def __init__(self, sizes: Sizes, take: Take = lined, *, keeps_left: bool = False) -> None:
-        takes = Buffers(*[take] * len(Buffers._fields))
-        takes = takes._replace(left=lined, row_squares=lined) if keeps_left else takes
-        self._buffers = buffers = Buffers(*(own(size) for own, size in zip(takes, sizes.buffers, strict=True)))
+    def __init__(self, sizes: Sizes, take: Take = lined) -> None:
+        self._buffers = buffers = Buffers(*(take(size) for size in sizes.buffers))
         self.left, self.right, self.sums = buffers.left, buffers.right, buffers.sums
         self.row_squares, self.column_squares = buffers.row_squares, buffers.column_squares
         self.undecided = buffers.undecided.view(np.int64)

@@ -8,8 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from copy import copy
 from functools import partial
-from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar, Unpack
+from typing import Any, Generic, Literal, Self, TypeVar, Unpack, cast
 
 import httpx
 
@@ -38,8 +37,6 @@ S = TypeVar("S")
 
 Make = Callable[[EffectiveOptions], OutgoingRequest[T]]
 """Builds the request for one attempt; each retry has less time left, so each gets its own request."""
-
-_NOT_READY = (TransportError, UnavailableError)
 
 
 class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
@@ -98,6 +95,16 @@ class _Shell(OperatorMethods[R, P], Generic[R, P, Tr, S]):
         other._owns_connections = False
         return other
 
+    @abstractmethod
+    def _send(self, make: Make[Any], settings: EffectiveOptions) -> Any:
+        """Sends a request, again if that may help, and returns its result."""
+
+    def _run(self, call: Call, options: CallOptions) -> R:
+        return cast(R, self._send(partial(requests.execute, call), self._settings.updated(options)))
+
+    def _run_pooling(self, call: Call, options: CallOptions) -> P:
+        return cast(P, self._send(partial(requests.execute_pooling, call), self._settings.updated(options)))
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._endpoint.base}>"
 
@@ -125,12 +132,6 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         attempt = Attempt(self._endpoint, request, retries)
         self._connections.sender.send(attempt)
         return attempt.result()
-
-    def _run(self, call: Call, options: CallOptions) -> Result:
-        return self._send(partial(requests.execute, call), self._settings.updated(options))
-
-    def _run_pooling(self, call: Call, options: CallOptions) -> PoolingResult:
-        return self._send(partial(requests.execute_pooling, call), self._settings.updated(options))
 
     def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:
         """Runs several operators in one request.
@@ -259,7 +260,7 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
         while True:
             try:
                 return self._try(requests.readiness(self._settings.within(patience.left)), 0)
-            except _NOT_READY as reason:
+            except (TransportError, UnavailableError) as reason:
                 time.sleep(patience.delay(reason))
 
     def close(self) -> None:
@@ -270,7 +271,7 @@ class Client(_Shell[Result, PoolingResult, httpx.BaseTransport, Sender]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -303,12 +304,6 @@ class AsyncClient(
         attempt = Attempt(self._endpoint, request, retries)
         await self._connections.sender.send(attempt)
         return attempt.result()
-
-    async def _run(self, call: Call, options: CallOptions) -> Result:
-        return await self._send(partial(requests.execute, call), self._settings.updated(options))
-
-    async def _run_pooling(self, call: Call, options: CallOptions) -> PoolingResult:
-        return await self._send(partial(requests.execute_pooling, call), self._settings.updated(options))
 
     async def execute_many(self, calls: Iterable[Call], **options: Unpack[CallOptions]) -> list[Result | OpwireError]:
         """As ``Client.execute_many``."""
@@ -383,7 +378,7 @@ class AsyncClient(
         while True:
             try:
                 return await self._try(requests.readiness(self._settings.within(patience.left)), 0)
-            except _NOT_READY as reason:
+            except (TransportError, UnavailableError) as reason:
                 await _sleep(patience.delay(reason))
 
     async def aclose(self) -> None:
@@ -394,9 +389,7 @@ class AsyncClient(
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
 

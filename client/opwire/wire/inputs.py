@@ -131,7 +131,7 @@ def not_base64(reason: str, pointer: str) -> Violation:
 
 def _fits(size: int, desc: BufferTensorDesc) -> bool:
     least = desc.data_size_in_bytes
-    return size in (least, rounded(least), desc.total_size_in_bytes)
+    return size == least or size in (rounded(least), desc.total_size_in_bytes)
 
 
 def _wrong_size(size: int, desc: BufferTensorDesc, pointer: str) -> Violation:

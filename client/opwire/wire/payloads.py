@@ -42,19 +42,15 @@ def read_payloads(envelope: Mapping[str, Any], parts: Parts, pointer: str) -> di
         return {}
     found: dict[str, Payload | Violation] = {}
     for name, value in inputs.items():
-        if isinstance(value, str) and name[-1:] != "]":
-            found[name] = parts.text(value)
-            continue
-        at = pointer_to(pointer, "inputs", name)
-        member, index = split(name)
+        at = f"{pointer}/inputs/{name}" if name.isalnum() else pointer_to(pointer, "inputs", name)
         if isinstance(value, list):
             found.update(_read_array(name, value, parts, at))
-        elif index is not None:
-            read_payload(value, parts, at)
+            continue
+        found[name] = read_payload(value, parts, at)
+        member, index = split(name) if name[-1:] == "]" else (name, None)
+        if index is not None:
             message = f"{show(name)} given; the tensors of an array are given as a list, in the member {show(member)}"
             found[name] = Violation(Code.UNKNOWN_TENSOR, at, message)
-        else:
-            found[name] = read_payload(value, parts, at)
     return found
 
 

@@ -210,7 +210,8 @@ class Engine:
         plan, size = prepared.plan, prepared.bytes + writing
         is_small = prepared.input_bytes + prepared.between_bytes <= INLINE_BYTES
         if is_small and self.dispatcher.fits_inline(plan, device):
-            await self._grow(request, size)
+            if not request.hold.grow_now(size):
+                await request.hold.grow(size, request.deadline)
             if (done := self._run_inline(execute, prepared, device, request)) is not None:
                 return done
             size = 0
@@ -237,11 +238,6 @@ class Engine:
             return None
         request.ran(ran)
         return Result(execute, prepared, buffers, runner.name)
-
-    async def _grow(self, request: Request, size: int) -> None:
-        """Takes memory for a request, once there is room."""
-        if not request.hold.grow_now(size):
-            await request.hold.grow(size, request.deadline)
 
     async def run(
         self,
@@ -274,7 +270,7 @@ class Engine:
         """
         scratch = await self._scratch_bytes(plan, device)
         refuse_large_block(self.limits, plan, scratch)
-        await self._grow(request, size + scratch)
+        await request.hold.grow(size + scratch, request.deadline)
         try:
             return await self._run_on_thread(plan, device, priority, arrays, request, reruns)
         finally:

@@ -23,6 +23,7 @@ from opwire.errors import OpwireError
 from ..context import request_id
 from ..errors import problem_response
 from .cycle import EXTENSION, Admit, Cycle, Fields, response_head
+from .filling import Filling
 from .heads import HEAD_BYTES, UNREADABLE, awaits_continue, body_fields, describe, head_too_large, judge_head
 from .lingering import Lingering, has_unread
 from .states import PATIENCE, TRANSITIONS, Event, Patience, Reply, State
@@ -77,9 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         self._head_bytes = 0
         self._refusal: OpwireError | None = None
         self._repeats_head = False  # the parser is fed a body's framing again, after a head that asked for an upgrade
-        self._memory: memoryview | None = None
-        self._arrived = self._end = 0
-        self._window: asyncio.Future[None] | None = None
+        self._filling: Filling | None = None
 
     def _on(self, event: Event) -> None:
         """Follows the table of states."""
@@ -102,8 +101,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(cast(Any, self))
-        if self._window is not None and not self._window.done():
-            self._window.set_exception(ClientDisconnect())
+        if self._filling is not None:
+            self._filling.disconnect()
         if self.cycle is not None:
             self.cycle.disconnect()
         self.can_write.set()
@@ -113,20 +112,17 @@ class Connection(asyncio.BufferedProtocol):
         self.cycle, self._parser = None, cast(Any, None)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._piece if self._memory is None else self._memory[self._arrived : self._end]
+        return self._piece if self._filling is None else self._filling.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._memory is None:
+        if self._filling is None:
             if self._state is not State.CLOSING:
                 self._head_bytes += nbytes
                 self._parse(self._backlog + self._piece[:nbytes].tobytes())
             return
-        self._arrived += nbytes
         self._since = self.loop.time()
-        if self._arrived == self._end:
+        if self._filling.took(nbytes):
             self.pause_reading()  # further bytes have no room yet, or belong to the next request
-            if self._window is not None and not self._window.done():
-                self._window.set_result(None)
 
     def pause_writing(self) -> None:
         self._blocked_since = self.loop.time()
@@ -204,37 +200,35 @@ class Connection(asyncio.BufferedProtocol):
         if not cycle.more_body:
             self.resume_reading()
             return
-        self._memory, self._arrived = memory, len(arrived)
+        self._filling = filling = Filling(memory, len(arrived))
         self._on(Event.FILL)
         try:
-            await self._receive(FIRST_WINDOW)
-            while self._arrived < len(memory):
-                window = min(self._arrived, len(memory) - self._arrived)
+            await self._receive(filling, FIRST_WINDOW - len(arrived))
+            while filling.missing:
+                window = min(filling.arrived, filling.missing)
                 await admit(window)
-                await self._receive(self._arrived + window)
+                await self._receive(filling, window)
         finally:
-            self._end_filling(cycle, is_full=self._arrived == len(memory))
+            self._end_filling(cycle, is_full=not filling.missing)
 
-    async def _receive(self, end: int) -> None:
-        """Receives the body up to offset ``end``.
+    async def _receive(self, filling: Filling, size: int) -> None:
+        """Receives the next bytes of a body, at most ``size``.
 
         Raises:
             ClientDisconnect: the client disconnected.
         """
-        assert self._memory is not None
-        self._end = min(end, len(self._memory))
         if self.transport.is_closing():
             raise ClientDisconnect
         self._since = self.loop.time()
-        self._window = self.loop.create_future()
+        window = filling.open(size)
         self.resume_reading()
         try:
-            await self._window
+            await window
         finally:
-            self._window = None
+            filling.close()
 
     def _end_filling(self, cycle: Cycle, *, is_full: bool) -> None:
-        self._memory = None
+        self._filling = None
         if not self.transport.is_closing():
             self._parser = _make_parser(self)
             self.resume_reading()
@@ -310,8 +304,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _waits_for_client(self, patience: Patience | None) -> bool:
         """Whether it is the client that is slow, and not the server."""
-        if patience is Patience.BODY:  # without a window, the server waits for memory
-            return self._window is not None and not has_unread(self.transport)
+        if patience is Patience.BODY:
+            return self._filling is not None and self._filling.has_window and not has_unread(self.transport)
         return patience is Patience.HEAD or self._is_answered()
 
     def _is_answered(self) -> bool:

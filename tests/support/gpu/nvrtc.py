@@ -30,8 +30,8 @@ def version() -> tuple[int, int]:
     return major.value, minor.value
 
 
-def machine_code(code: str, architecture: str) -> bytes:
-    """Compiles the code of a program as the device does.
+def machine_code(code: str, architecture: str, *more: str) -> bytes:
+    """Compiles the code of a program as the device does, except for further options.
 
     Raises:
         RuntimeError: it does not compile; with the compiler's messages.
@@ -39,7 +39,7 @@ def machine_code(code: str, architecture: str) -> bytes:
     nvrtc, handle = library(), ctypes.c_void_p()
     assert nvrtc is not None
     nvrtc.nvrtcCreateProgram(ctypes.byref(handle), code.encode(), b"opwire.cu", 0, None, None)
-    options = [option.encode() for option in (*OPTIONS, f"--gpu-architecture={architecture}")]
+    options = [option.encode() for option in (*OPTIONS, *more, f"--gpu-architecture={architecture}")]
     try:
         if nvrtc.nvrtcCompileProgram(handle, len(options), (ctypes.c_char_p * len(options))(*options)):
             raise RuntimeError(f"{architecture}: {_taken(nvrtc, handle, 'ProgramLog').decode()}")

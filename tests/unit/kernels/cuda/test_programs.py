@@ -1,6 +1,7 @@
 """Programs compile for every architecture, and agree with the host on their parameters. This needs no card.
 
-``scripts/test-all`` compiles all programs for each, otherwise one of each kind is compiled for one architecture.
+``scripts/test-all`` compiles all programs for each, otherwise one of each kind is compiled for one architecture, with
+few optimizations.
 """
 
 from __future__ import annotations
@@ -78,21 +79,24 @@ class Case(NamedTuple):
     def __str__(self) -> str:
         return f"{self.name} for {self.architecture}"
 
-    def compile(self) -> None:
+    def compile(self, *options: str) -> None:
         code = self.program.code
         for (program, entry), layout in layouts(self.name).items():
             if program == self.program:
                 parameter = re.search(rf"\b{entry}\(const __grid_constant__ (\w+) ", code)
                 assert parameter is not None
                 code += asserted(parameter[1], layout)
-        machine_code(code, self.architecture)
+        machine_code(code, self.architecture, *options)
+
+    def compile_quickly(self) -> None:
+        self.compile("--Ofast-compile=max")
 
 
 @needs_nvrtc
 def test_programs_of_every_kind_compile_and_their_parameters_are_laid_out_as_the_host_writes_them():
     """Neighbours take turns, so that each architecture gets its part."""
     turns = zip(of_every_kind().items(), cycle(ARCHITECTURES), strict=False)
-    check_all([Case(name, program, architecture) for (program, name), architecture in turns], Case.compile)
+    check_all([Case(name, program, architecture) for (program, name), architecture in turns], Case.compile_quickly)
 
 
 @needs_nvrtc

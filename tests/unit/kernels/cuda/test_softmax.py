@@ -21,11 +21,9 @@ from tests.support.gpu.on_host import COMPILER, compiled, kernel_text
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C++ compiler")
 
 _LANES = 4
+_HELD = (True, False)
 _KINDS = [
-    (name, dtype, held)
-    for name in ("SOFTMAX", "LOG_SOFTMAX")
-    for dtype in (np.float32, np.float16)
-    for held in (True, False)
+    (name, dtype, held) for name in ("SOFTMAX", "LOG_SOFTMAX") for dtype in (np.float32, np.float16) for held in _HELD
 ]
 
 _CALLS = """
@@ -112,7 +110,7 @@ def rows(dtype: type) -> dict[str, Array]:
         "usual": draw.standard_normal(40_000) * 3,
         "equal": np.full(400, 0.3),
         **{"far": far, "masked": masked, "rising": rising, "falling": rising[::-1]},
-        "dominated": np.append(draw.standard_normal(3999) * 40, 190),
+        "dominated": np.append(draw.standard_normal(199) * 40, 190),
         "vanishing": np.append(np.full(999, -300), 5),
         "large": 1000 + draw.standard_normal(4000),
         "one": np.array([5, -1e4, -1e4, -np.inf]),
@@ -124,15 +122,16 @@ def rows(dtype: type) -> dict[str, Array]:
     return {name: np.ascontiguousarray(each, dtype) for name, each in found.items()}
 
 
-@pytest.mark.parametrize(("name", "dtype", "held"), _KINDS)
-def test_settled_results_are_right(built, cpu, name, dtype, held):
+@pytest.mark.parametrize(("name", "dtype"), dict.fromkeys((name, dtype) for name, dtype, _ in _KINDS))
+def test_settled_results_are_right(built, cpu, name, dtype):
     for kind, row in rows(dtype).items():
-        results, settled = normalized(built[name, dtype, held], row)
         inputs = {"InputTensor": row.reshape(1, -1)}
         right = answer(cpu, plan_of(f"ACTIVATION_{name}", inputs), inputs).reshape(-1)
-        same = results.view(f"u{row.itemsize}") == right.view(f"u{row.itemsize}")
-        wrong = settled & ~same & ~(np.isnan(results) & np.isnan(right))
-        assert not wrong.any(), (kind, row[wrong][:5], results[wrong][:5], right[wrong][:5])
+        for held in _HELD:
+            results, settled = normalized(built[name, dtype, held], row)
+            same = results.view(f"u{row.itemsize}") == right.view(f"u{row.itemsize}")
+            wrong = settled & ~same & ~(np.isnan(results) & np.isnan(right))
+            assert not wrong.any(), (kind, held, row[wrong][:5], results[wrong][:5], right[wrong][:5])
 
 
 @pytest.mark.parametrize(("name", "dtype", "held"), _KINDS)

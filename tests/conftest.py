@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -38,6 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 HAS_CUPY = find_spec("cupy") is not None
 
+_OF_ALL = re.compile("^pytestmark = .*", re.MULTILINE)
+"""Marks of all tests of a file."""
+
 
 def pytest_report_header() -> str | None:
     return None if HAS_CUPY else "there is no CuPy here, so the tests marked cuda are left out"
@@ -50,10 +54,15 @@ def pytest_collection() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With ``--serial``, ignores files without serial tests: importing them takes longer than running the tests."""
-    if config.getoption("--serial") and collection_path.match("test_*.py"):
-        return "mark.serial" not in collection_path.read_text("utf-8") or None
-    return None
+    """Ignores files of which no test is to run: each process that runs tests would import them."""
+    if not collection_path.match("test_*.py"):
+        return None
+    text = collection_path.read_text("utf-8")
+    if config.getoption("--serial") and "mark.serial" not in text:
+        return True
+    of_all = _OF_ALL.findall(text)
+    is_thorough, needs_card = (any(f"mark.{name}" in each for each in of_all) for name in ("thorough", "cuda"))
+    return (is_thorough and not config.getoption("--thorough")) or (needs_card and not HAS_CUPY) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -91,7 +100,8 @@ def gc_disabled() -> Iterator[None]:
 
 
 # The first test that needs a kernel compiles it, which takes longer than the test itself.
-DEVICE_NAMES = ["reference", "cpu", pytest.param("cuda", marks=[pytest.mark.cuda, pytest.mark.timeout(600)])]
+_CARD = pytest.param("cuda", marks=[pytest.mark.cuda, pytest.mark.timeout(600)])
+DEVICE_NAMES = ["reference", "cpu", *([_CARD] if HAS_CUPY else [])]
 """The devices that device tests run on."""
 
 

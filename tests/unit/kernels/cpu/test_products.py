@@ -18,12 +18,14 @@ from opwire.check import check
 from opwire.tensor import Array
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.execution import Stopped
+from opwire_service.kernels.convolutions import ConvolutionGeometry
 from opwire_service.kernels.cpu.numbers.vectors import WIDTH
 from opwire_service.kernels.cpu.products import blas
 from opwire_service.kernels.cpu.products.convolution import ConvolutionJob
 from opwire_service.kernels.cpu.products.exact_sums import ExactSums
 from opwire_service.kernels.cpu.products.gemm import GemmJob
 from opwire_service.kernels.cpu.products.multiplying import DEPTH, MULTIPLY, MULTIPLY_SINGLES, MatrixProduct
+from opwire_service.kernels.cpu.products.phases import PhaseTiling
 from opwire_service.kernels.cpu.run.scratch import Scratch
 from tests.oracles import oracle
 from tests.support.execution import never_stop
@@ -174,6 +176,26 @@ def test_threads_share_convolutions_that_run_again(cpu, fixed):
         np.testing.assert_array_equal(found.reshape(filters, -1), exact.astype(np.float32))
         with pytest.raises(Stopped):
             run(lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "tile"),
+    [
+        ((40, 240, 28, 1), (120, [1, 28, 28])),  # adjacent output for each thread
+        ((64, 64, 56, 3), (64, [1, 28, 56])),  # unfolding takes longer than sharing lines of output
+        ((320, 1280, 7, 1), (640, [1, 7, 7])),
+        ((16, 8, 28, 1), (8, [1, 28, 28])),  # too little work to share
+    ],
+)
+def test_two_threads_get_the_same_work(shape, tile):
+    channels, filters, size, taps = shape
+    sizes = {"InputTensor": (1, channels, size, size), "FilterTensor": (filters, channels, taps, taps)}
+    inputs = {name: np.zeros(each, np.float32) for name, each in sizes.items()}
+    geometry = ConvolutionGeometry(plan_of("CONVOLUTION", inputs, **FORWARD, **conv_fields(2, 1, 1, taps // 2, 1)))
+    lines = geometry.phase(0)
+    assert lines is not None
+    tiling = PhaseTiling.of(geometry, lines, 2, shared=True)
+    assert (tiling.filters, tiling.places) == tile
 
 
 @pytest.mark.parametrize("rows", [1, 3, 200])

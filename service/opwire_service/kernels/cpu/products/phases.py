@@ -31,8 +31,12 @@ MOST_SUMS = 1 << 18
 MOST_LEFT = 1 << 17
 """Maximum number of elements in the filters of a tile that are multiplied at once, so that they stay in the cache."""
 
-LEAST_POSITIONS, LEAST_FILTERS = 128, 32
+LEAST_POSITIONS, LEAST_FILTERS = 32, 16
 """Minimum sizes of tiles that are cut to occupy all threads."""
+
+SAME_LINE = 1 << 10
+"""Elements that are unfolded in the time that two threads wait for each other at a line of output that both write to.
+Tiles of different filters have no line in common, but unfold the same elements."""
 
 
 class PhaseTiling(NamedTuple):
@@ -58,14 +62,17 @@ class PhaseTiling(NamedTuple):
         extents = geometry.images, *(line.length for line in lines)
         depth = prod(line.taps for line in lines) * geometry.channels
         least = min(depth, DEPTH)
-        filters = min(geometry.filters, MOST_LEFT // least)
+        filters = -(-geometry.filters // -(-geometry.filters // (MOST_LEFT // least)))
+        tiles = least_tiles(geometry.groups * geometry.filters * prod(extents) * depth, threads, shared=shared)
+        if geometry.images == 1 and depth * prod(extents) <= SAME_LINE * filters:
+            while filters >= 2 * LEAST_FILTERS and geometry.groups * -(-geometry.filters // filters) < tiles:
+                filters = -(-filters // 2)
         most = min(MOST_UNFOLDED // least, MOST_SUMS // filters)
         sizes = halved(extents, most)
         groups = 1
         if filters == geometry.filters:
             several = most // padded(prod(sizes))
             groups = max(1, min(geometry.groups, several))
-        tiles = least_tiles(geometry.groups * geometry.filters * prod(extents) * depth, threads, shared=shared)
         while -(-geometry.groups // groups) * -(-geometry.filters // filters) * len(Boxes(extents, sizes)) < tiles:
             if groups > 1:
                 groups = -(-groups // 2)

@@ -15,6 +15,9 @@ _WIDTH = 104
 _MOST_SHOWN = 70
 """Maximum length of the arguments in the example of a method; of longer ones, the last are left out."""
 
+_MOST_REPEATED = 60
+"""Maximum length of data types and ranks that are listed for more than one tensor."""
+
 _OPTIONS = "options: see CallOptions"
 _LEVEL = "DML_FEATURE_LEVEL_"
 
@@ -23,10 +26,11 @@ def docstring_of(name: str) -> str:
     """Returns the docstring of a method: what it does, its arguments and outputs, an example, and where it is from."""
     document = operator_document(name)
     inputs, attributes, outputs = Described.of(name)
-    arguments = [f"{argument_name(row['name'])}: {tensor_text(name, row)}" for row in inputs]
+    like = _first_alike(name, (*inputs, *outputs))
+    arguments = [f"{argument_name(row['name'])}: {tensor_text(name, row, like[row['name']])}" for row in inputs]
     arguments += [f"{argument_name(row['name'])}: {_attribute(row)}" for row in attributes]
     arguments += [f"{argument_name(row['name'])}: {_override(name, row)}" for row in outputs]
-    returned = [f"{row['name']}: {tensor_text(name, row)}" for row in outputs]
+    returned = [f"{row['name']}: {tensor_text(name, row, like[row['name']])}" for row in outputs]
     return "\n".join(
         [
             textwrap.fill(document["summary"], _WIDTH + 4),
@@ -63,12 +67,13 @@ def _example(name: str) -> Sequence[str]:
     return called
 
 
-def tensor_text(name: str, row: Row, **attributes: str) -> str:
+def tensor_text(name: str, row: Row, like: Row | None = None, **attributes: str) -> str:
     """Describes a tensor: its data types and ranks, with the levels that added them, and its sizes.
 
     Args:
         name: the operator type.
         row: the tensor.
+        like: another tensor that may have the same data types and ranks, which is named instead of a long list.
         attributes: the value of the attribute that the support depends on; by default it may have any.
     """
     history = _history(name, row["name"], attributes)
@@ -76,7 +81,23 @@ def tensor_text(name: str, row: Row, **attributes: str) -> str:
     sizes = history[-1][1].get("dimensions")
     named = f", sizes {' x '.join(sizes)}" if sizes else ""
     optional = "optional, " if is_optional(row) else ""
-    return f"{optional}{what} of {_types(history)}, of rank {_ranks(history)}{named}"
+    allowed = f"{_types(history)}, of rank {_ranks(history)}"
+    if like is not None and len(allowed) > _MOST_REPEATED:
+        other = argument_name(like["name"]) if like["role"].endswith("input") else like["name"]
+        allowed = f"the data types and ranks of {other}"
+    return f"{optional}{what} of {allowed}{named}"
+
+
+def _first_alike(name: str, rows: Sequence[Row]) -> Mapping[str, Row | None]:
+    """Returns for each tensor the first one before it that may have the same data types and ranks."""
+    first: dict[tuple[str, str], Row] = {}
+    found: dict[str, Row | None] = {}
+    for row in rows:
+        history = _history(name, row["name"], {})
+        allowed = _types(history), _ranks(history)
+        found[row["name"]] = first.get(allowed)
+        first.setdefault(allowed, row)
+    return found
 
 
 _History = Sequence[tuple[str, Mapping[str, Any]]]

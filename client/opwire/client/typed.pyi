@@ -64,6 +64,8 @@ DataTypeName = (
     | Literal["FLOAT32", "FLOAT16", "UINT32", "UINT16", "UINT8", "INT32", "INT16", "INT8", "FLOAT64", "UINT64", "INT64"]
 )
 
+# As many arguments in a line as fit:
+# fmt: off
 class DeclaredMethods(ABC, Generic[R]):
     """One method per operator, named after it, with the members of its desc struct as arguments.
 
@@ -76,12 +78,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """Runs a call."""
 
     def element_wise_identity(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Copies each element, optionally scaled and biased.
 
@@ -95,20 +93,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_identity_operator_desc
         """
 
     def element_wise_abs(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the absolute value of each element.
 
@@ -122,20 +115,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, INT16 or INT8, from 4_1 on INT64,
-                of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_abs_operator_desc
         """
 
     def element_wise_acos(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the arccosine of each element.
 
@@ -155,7 +143,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_add(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Adds corresponding elements.
 
@@ -164,26 +153,20 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64,
                 from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64,
-                from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or
-                UINT64, from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_add_operator_desc
         """
 
     def element_wise_asin(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the arcsine of each element.
 
@@ -203,12 +186,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_atan(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the arctangent of each element.
 
@@ -228,12 +207,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_ceil(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Rounds each element up to an integer.
 
@@ -253,13 +228,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_clip(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        min: float,
-        max: float,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, min: float, max: float,
+        scale_bias: ScaleBias | Mapping[str, float] | None = None, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Clamps each element to the closed interval from Min to Max.
@@ -276,20 +246,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_clip_operator_desc
         """
 
     def element_wise_cos(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the cosine of each element.
 
@@ -309,7 +274,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_divide(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Divides the elements of A by those of B.
 
@@ -318,26 +284,20 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 5_1 on INT16, UINT16,
                 INT8 or UINT8, from 6_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 5_1 on INT16, UINT16,
-                INT8 or UINT8, from 6_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 5_1 on INT16,
-                UINT16, INT8 or UINT8, from 6_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_divide_operator_desc
         """
 
     def element_wise_exp(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the exponential of each element.
 
@@ -357,12 +317,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_floor(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Rounds each element down to an integer.
 
@@ -382,12 +338,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_log(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the natural logarithm of each element.
 
@@ -407,7 +359,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_logical_and(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Computes the logical AND of corresponding elements.
 
@@ -427,7 +380,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_logical_equals(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Returns 1 where corresponding elements are equal, else 0.
 
@@ -436,8 +390,7 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
                 from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
@@ -449,7 +402,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_logical_greater_than(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Returns 1 where A is greater than B, else 0.
 
@@ -458,8 +412,7 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
                 from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
@@ -471,7 +424,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_logical_less_than(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Returns 1 where A is less than B, else 0.
 
@@ -480,8 +434,7 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
                 from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
@@ -493,7 +446,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_logical_not(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the logical NOT of each element.
 
@@ -512,7 +465,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_logical_or(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Computes the logical OR of corresponding elements.
 
@@ -532,7 +486,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_logical_xor(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Computes the logical exclusive OR of corresponding elements.
 
@@ -552,7 +507,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_max(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Takes the greater of corresponding elements.
 
@@ -561,21 +517,20 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
                 from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_max_operator_desc
         """
 
     def element_wise_mean(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Averages corresponding elements.
 
@@ -584,21 +539,20 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, of rank 4, from 3_0 on 1 to
                 8.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, of rank 4, from 3_0 on 1 to
-                8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, of rank 4, from 3_0 on 1
-                to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_mean_operator_desc
         """
 
     def element_wise_min(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Takes the lesser of corresponding elements.
 
@@ -607,21 +561,20 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
                 from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 5_0 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_min_operator_desc
         """
 
     def element_wise_multiply(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Multiplies corresponding elements.
 
@@ -630,26 +583,20 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64,
                 from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64,
-                from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or
-                UINT64, from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_multiply_operator_desc
         """
 
     def element_wise_pow(
-        self,
-        input_tensor: Operand,
-        exponent_tensor: Operand,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
+        self, input_tensor: Operand, exponent_tensor: Operand, *,
+        scale_bias: ScaleBias | Mapping[str, float] | None = None, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Raises each element to the corresponding exponent.
@@ -659,28 +606,21 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             input_tensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT32, UINT32, INT16, UINT16, INT8 or
                 UINT8, of rank 4, from 3_0 on 1 to 8.
-            exponent_tensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 4, from 3_0 on 1 to 8.
+            exponent_tensor: a tensor of the data types and ranks of input_tensor.
             scale_bias: optional, a DML_SCALE_BIAS.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_pow_operator_desc
         """
 
     def element_wise_constant_pow(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        exponent: float,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, exponent: float, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Raises each element to a constant exponent.
 
@@ -695,20 +635,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_constant_pow_operator_desc
         """
 
     def element_wise_recip(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the reciprocal of each element.
 
@@ -728,12 +663,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_sin(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the sine of each element.
 
@@ -753,12 +684,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_sqrt(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the square root of each element.
 
@@ -778,7 +705,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_subtract(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Subtracts the elements of B from those of A.
 
@@ -787,26 +715,20 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64,
                 from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4, from 3_0 on 1 to 8.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64,
-                from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or
-                UINT64, from 5_1 on INT16, UINT16, INT8 or UINT8, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_subtract_operator_desc
         """
 
     def element_wise_tan(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the tangent of each element.
 
@@ -826,13 +748,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_threshold(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        min: float,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, min: float, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Replaces elements less than Min by Min.
 
@@ -847,21 +764,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_threshold_operator_desc
         """
 
     def element_wise_quantize_linear(
-        self,
-        input_tensor: Operand,
-        scale_tensor: Operand,
-        zero_point_tensor: Operand | None = None,
-        *,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, scale_tensor: Operand, zero_point_tensor: Operand | None = None, *,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Quantizes each element linearly to an 8-bit integer with a scale and zero point.
 
@@ -883,13 +794,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_dequantize_linear(
-        self,
-        input_tensor: Operand,
-        scale_tensor: Operand,
-        zero_point_tensor: Operand | None = None,
-        *,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, scale_tensor: Operand, zero_point_tensor: Operand | None = None, *,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Dequantizes each element linearly with a scale and zero point.
 
@@ -899,8 +805,7 @@ class DeclaredMethods(ABC, Generic[R]):
             input_tensor: a tensor of UINT8, from 2_1 on INT32, UINT32, INT16, UINT16 or INT8, of rank 4, from
                 3_0 on 1 to 8.
             scale_tensor: a tensor of FLOAT32, from 6_0 on FLOAT16, of rank 4, from 3_0 on 1 to 8.
-            zero_point_tensor: optional, a tensor of UINT8, from 2_1 on INT32, UINT32, INT16, UINT16 or INT8, of
-                rank 4, from 3_0 on 1 to 8.
+            zero_point_tensor: optional, a tensor of the data types and ranks of input_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
@@ -912,11 +817,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def activation_elu(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        alpha: float = 1.0,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, alpha: float = 1.0, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Applies the exponential linear unit (ELU) to each element.
@@ -930,14 +831,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_elu_operator_desc
         """
 
     def activation_hardmax(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Writes 1 at the first maximum of each row and 0 elsewhere.
 
@@ -949,19 +850,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_hardmax_operator_desc
         """
 
     def activation_hard_sigmoid(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        alpha: float = 0.2,
-        beta: float = 0.5,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, alpha: float = 0.2, beta: float = 0.5, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Applies a linear function clamped to [0, 1] to each element.
@@ -976,14 +872,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_hard_sigmoid_operator_desc
         """
 
     def activation_identity(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Copies each element.
 
@@ -995,18 +891,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_identity_operator_desc
         """
 
     def activation_leaky_relu(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        alpha: float = 0.01,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, alpha: float = 0.01, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Applies a rectifier with a constant slope for negative values to each element.
@@ -1020,19 +912,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_leaky_relu_operator_desc
         """
 
     def activation_linear(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        alpha: float,
-        beta: float,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, alpha: float, beta: float, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Multiplies each element by a constant and adds another.
@@ -1047,14 +934,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_linear_operator_desc
         """
 
     def activation_log_softmax(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the natural logarithm of the softmax of each row.
 
@@ -1066,18 +953,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_log_softmax_operator_desc
         """
 
     def activation_parameterized_relu(
-        self,
-        input_tensor: Operand,
-        slope_tensor: Operand,
-        *,
-        output_tensor: Desc | None = None,
+        self, input_tensor: Operand, slope_tensor: Operand, *, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Applies a rectifier whose slope for negative values is given by a tensor.
@@ -1087,26 +970,19 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             input_tensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 4, from 2_0
                 on 4 to 5, from 3_0 on 1 to 8.
-            slope_tensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 4, from 2_0
-                on 4 to 5, from 3_0 on 1 to 8.
+            slope_tensor: a tensor of the data types and ranks of input_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 4, from 2_0
-                on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_parameterized_relu_operator_desc
         """
 
     def activation_parametric_softplus(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        alpha: float,
-        beta: float,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, alpha: float, beta: float, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Applies softplus to each element, with factors for its input and output.
@@ -1121,14 +997,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_parametric_softplus_operator_desc
         """
 
     def activation_relu(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Applies the rectifier to each element: negative elements become 0.
 
@@ -1141,21 +1017,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 4, from 2_0
-                on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_relu_operator_desc
         """
 
     def activation_scaled_elu(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        alpha: float = 1.6732631921768188,
-        gamma: float = 1.0507010221481323,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Applies the scaled exponential linear unit (SELU) to each element.
 
@@ -1169,19 +1039,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_scaled_elu_operator_desc
         """
 
     def activation_scaled_tanh(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        alpha: float = 1.0,
-        beta: float = 0.5,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, alpha: float = 1.0, beta: float = 0.5, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Applies a scaled hyperbolic tangent to each element.
@@ -1196,14 +1061,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_scaled_tanh_operator_desc
         """
 
     def activation_sigmoid(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Applies the logistic function to each element.
 
@@ -1215,14 +1080,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_sigmoid_operator_desc
         """
 
     def activation_softmax(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Normalizes the exponentials of each row to a sum of 1.
 
@@ -1234,18 +1099,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_softmax_operator_desc
         """
 
     def activation_softplus(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        steepness: float = 1.0,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, steepness: float = 1.0, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Applies softplus, a smooth rectifier, with a given steepness to each element.
@@ -1259,14 +1120,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_softplus_operator_desc
         """
 
     def activation_softsign(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Divides each element by one plus its magnitude.
 
@@ -1278,14 +1139,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_softsign_operator_desc
         """
 
     def activation_tanh(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the hyperbolic tangent of each element.
 
@@ -1297,18 +1158,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_tanh_operator_desc
         """
 
     def activation_thresholded_relu(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        alpha: float = 1.0,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, alpha: float = 1.0, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Keeps each element above a threshold and replaces the others by 0.
@@ -1322,29 +1179,18 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, of rank 4, from 2_0 on 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_thresholded_relu_operator_desc
         """
 
     def convolution(
-        self,
-        input_tensor: Operand,
-        filter_tensor: Operand,
-        bias_tensor: Operand | None = None,
-        *,
-        mode: ConvolutionMode = "CROSS_CORRELATION",
-        direction: ConvolutionDirection = "FORWARD",
-        strides: Sequence[int] | int = 1,
-        dilations: Sequence[int] | int = 1,
-        start_padding: Sequence[int] | int = 0,
-        end_padding: Sequence[int] | int = 0,
-        output_padding: Sequence[int] | int = 0,
-        group_count: int = 1,
-        fused_activation: Activation | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, filter_tensor: Operand, bias_tensor: Operand | None = None, *,
+        mode: ConvolutionMode = 'CROSS_CORRELATION', direction: ConvolutionDirection = 'FORWARD',
+        strides: Sequence[int] | int = 1, dilations: Sequence[int] | int = 1, start_padding: Sequence[int] | int = 0,
+        end_padding: Sequence[int] | int = 0, output_padding: Sequence[int] | int = 0, group_count: int = 1,
+        fused_activation: Activation | None = None, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Convolves the input with filters, or computes a transposed convolution, with optional bias and fused
         activation.
@@ -1379,18 +1225,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def gemm(
-        self,
-        a_tensor: Operand,
-        b_tensor: Operand,
-        c_tensor: Operand | None = None,
-        *,
-        trans_a: MatrixTransform = "NONE",
-        trans_b: MatrixTransform = "NONE",
-        alpha: float = 1.0,
-        beta: float = 1.0,
-        fused_activation: Activation | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, a_tensor: Operand, b_tensor: Operand, c_tensor: Operand | None = None, *,
+        trans_a: MatrixTransform = 'NONE', trans_b: MatrixTransform = 'NONE', alpha: float = 1.0, beta: float = 1.0,
+        fused_activation: Activation | None = None, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Multiplies batches of matrices, with scaling, an optional addend and an optional fused activation.
 
@@ -1420,16 +1257,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def average_pooling(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        strides: Sequence[int],
-        window_size: Sequence[int],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        include_padding: bool,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, strides: Sequence[int], window_size: Sequence[int],
+        start_padding: Sequence[int], end_padding: Sequence[int], include_padding: bool,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Averages the elements of a sliding window.
 
@@ -1453,15 +1283,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def lp_pooling(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        strides: Sequence[int],
-        window_size: Sequence[int],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        p: int,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, strides: Sequence[int], window_size: Sequence[int],
+        start_padding: Sequence[int], end_padding: Sequence[int], p: int, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Computes the Lp norm of the elements of a sliding window.
@@ -1486,14 +1309,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def roi_pooling(
-        self,
-        input_tensor: Operand,
-        roi_tensor: Operand,
-        *,
-        spatial_scale: float,
-        pooled_size: Size2D | Mapping[str, int],
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, roi_tensor: Operand, *, spatial_scale: float,
+        pooled_size: Size2D | Mapping[str, int], output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Takes the maximum of each bin of a grid over each region of interest.
 
@@ -1515,14 +1332,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def slice(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        offsets: Sequence[int],
-        sizes: Sequence[int],
-        strides: Sequence[int],
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int],
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Copies a strided region of a tensor.
 
@@ -1538,8 +1349,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16 or UINT16, from 2_1 on INT8 or
-                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_slice_operator_desc
@@ -1557,15 +1367,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT16, UINT16, INT8 or UINT8, from 3_0 on INT64, UINT64,
-                INT32 or UINT32, from 4_1 on FLOAT64, of rank 4, from 3_1 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_cast_operator_desc
         """
 
     def split(
-        self, input_tensor: ArrayLike, *, axis: int, output_tensors: Sequence[Desc], **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, axis: int, output_tensors: Sequence[Desc], **options: Unpack[CallOptions],
     ) -> R:
         """Splits a tensor along an axis into several tensors.
 
@@ -1579,19 +1388,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensors: a list of tensors of FLOAT32, FLOAT16, INT32, UINT32, INT16 or UINT16, from 2_1 on
-                INT8 or UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensors: a list of tensors of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_split_operator_desc
         """
 
     def join(
-        self,
-        input_tensors: Sequence[ArrayLike],
-        *,
-        axis: int,
-        output_tensor: Desc | None = None,
+        self, input_tensors: Sequence[ArrayLike], *, axis: int, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Concatenates tensors along an axis.
@@ -1607,23 +1411,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16 or UINT16, from 2_1 on INT8 or
-                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 4 to 5, from 3_1 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensors.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_join_operator_desc
         """
 
     def padding(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        padding_mode: PaddingMode,
-        padding_value: float,
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, padding_mode: PaddingMode, padding_value: float, start_padding: Sequence[int],
+        end_padding: Sequence[int], output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Pads a tensor at its edges with constant, edge, mirrored or wrapped values.
 
@@ -1640,20 +1436,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 5_0 on FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_1 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_padding_operator_desc
         """
 
     def value_scale_2d(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale: float,
-        bias: Sequence[float],
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, scale: float, bias: Sequence[float], output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Multiplies all elements by one scale and adds a bias per channel.
@@ -1675,13 +1465,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def upsample_2d(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_size: Size2D | Mapping[str, int],
-        interpolation_mode: InterpolationMode,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_size: Size2D | Mapping[str, int], interpolation_mode: InterpolationMode,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Enlarges height and width by integer factors, with nearest-neighbor or bilinear interpolation.
 
@@ -1702,14 +1487,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def gather(
-        self,
-        input_tensor: Operand,
-        indices_tensor: Operand,
-        *,
-        axis: int,
-        index_dimensions: int,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, indices_tensor: Operand, *, axis: int, index_dimensions: int,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Picks slices of the input along an axis by index.
 
@@ -1726,19 +1505,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_operator_desc
         """
 
     def space_to_depth(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        block_size: int,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, block_size: int, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Moves square spatial blocks into the channel dimension.
@@ -1754,20 +1528,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 5_0 on FLOAT64, INT64 or UINT64, of rank 4, sizes BatchCount x OutputChannelCount x
-                OutputHeight x OutputWidth.
+            OutputTensor: a tensor of the data types and ranks of input_tensor, sizes BatchCount x
+                OutputChannelCount x OutputHeight x OutputWidth.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_space_to_depth_operator_desc
         """
 
     def depth_to_space(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        block_size: int,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, block_size: int, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Moves channels into square spatial blocks.
@@ -1783,20 +1552,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 5_0 on FLOAT64, INT64 or UINT64, of rank 4, sizes BatchCount x OutputChannelCount x
-                OutputHeight x OutputWidth.
+            OutputTensor: a tensor of the data types and ranks of input_tensor, sizes BatchCount x
+                OutputChannelCount x OutputHeight x OutputWidth.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_depth_to_space_operator_desc
         """
 
     def tile(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        repeats: Sequence[int],
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, repeats: Sequence[int], output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Repeats a tensor a whole number of times along each dimension.
@@ -1811,22 +1575,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 4_1 on INT64 or UINT64, from 5_1 on FLOAT64, of rank 4, from 3_1 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 1_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_tile_operator_desc
         """
 
     def top_k(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        axis: int,
-        k: int,
-        output_value_tensor: Desc | None = None,
-        output_index_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, axis: int, k: int, output_value_tensor: Desc | None = None,
+        output_index_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Finds the K greatest elements along an axis, in descending order, and their indices.
 
@@ -1842,8 +1599,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputValueTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 5_0 on INT64 or UINT64, of rank 4, from 3_1 on 1 to 8.
+            OutputValueTensor: a tensor of the data types and ranks of input_tensor.
             OutputIndexTensor: a tensor of UINT32, from 5_0 on UINT64, of rank 4, from 3_1 on 1 to 8.
 
         Since feature level 1_0:
@@ -1851,18 +1607,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def batch_normalization(
-        self,
-        input_tensor: Operand,
-        mean_tensor: Operand,
-        variance_tensor: Operand,
-        scale_tensor: Operand,
-        bias_tensor: Operand,
-        *,
-        spatial: bool,
-        epsilon: float,
-        fused_activation: Activation | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, mean_tensor: Operand, variance_tensor: Operand, scale_tensor: Operand,
+        bias_tensor: Operand, *, spatial: bool, epsilon: float, fused_activation: Activation | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Normalizes with a given mean and variance, then scales, shifts and optionally applies a fused activation.
 
@@ -1892,17 +1639,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def mean_variance_normalization(
-        self,
-        input_tensor: Operand,
-        scale_tensor: Operand | None = None,
-        bias_tensor: Operand | None = None,
-        *,
-        cross_channel: bool,
-        normalize_variance: bool,
-        epsilon: float,
-        fused_activation: Activation | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, scale_tensor: Operand | None = None, bias_tensor: Operand | None = None, *,
+        cross_channel: bool, normalize_variance: bool, epsilon: float, fused_activation: Activation | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Normalizes by mean and variance over {H, W} or {C, H, W}, then optionally scales and shifts.
 
@@ -1931,16 +1670,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def local_response_normalization(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        cross_channel: bool,
-        local_size: int,
-        alpha: float,
-        beta: float,
-        bias: float,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, cross_channel: bool, local_size: int, alpha: float, beta: float, bias: float,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Divides each element by a power of the sum of squares in its neighborhood, scaled and biased.
 
@@ -1964,13 +1695,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def lp_normalization(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        axis: int,
-        epsilon: float,
-        p: int,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, axis: int, epsilon: float, p: int, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Divides by the Lp norm along an axis, with an epsilon.
@@ -1993,19 +1718,11 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def rnn(
-        self,
-        input_tensor: Operand,
-        weight_tensor: Operand,
-        recurrence_tensor: Operand,
-        bias_tensor: Operand | None = None,
-        hidden_init_tensor: Operand | None = None,
-        sequence_lengths_tensor: Operand | None = None,
-        *,
-        activation_descs: Sequence[Activation],
-        direction: RecurrentNetworkDirection,
-        output_sequence_tensor: Desc | None = None,
-        output_single_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, weight_tensor: Operand, recurrence_tensor: Operand,
+        bias_tensor: Operand | None = None, hidden_init_tensor: Operand | None = None,
+        sequence_lengths_tensor: Operand | None = None, *, activation_descs: Sequence[Activation],
+        direction: RecurrentNetworkDirection, output_sequence_tensor: Desc | None = None,
+        output_single_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Runs a single-layer simple recurrent network over a sequence, in one or both directions.
 
@@ -2033,25 +1750,13 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def lstm(
-        self,
-        input_tensor: Operand,
-        weight_tensor: Operand,
-        recurrence_tensor: Operand,
-        bias_tensor: Operand | None = None,
-        hidden_init_tensor: Operand | None = None,
-        cell_mem_init_tensor: Operand | None = None,
-        sequence_lengths_tensor: Operand | None = None,
-        peephole_tensor: Operand | None = None,
-        *,
-        activation_descs: Sequence[Activation],
-        direction: RecurrentNetworkDirection,
-        clip_threshold: float,
-        use_clip_threshold: bool,
-        couple_input_forget: bool,
-        output_sequence_tensor: Desc | None = None,
-        output_single_tensor: Desc | None = None,
-        output_cell_single_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, weight_tensor: Operand, recurrence_tensor: Operand,
+        bias_tensor: Operand | None = None, hidden_init_tensor: Operand | None = None,
+        cell_mem_init_tensor: Operand | None = None, sequence_lengths_tensor: Operand | None = None,
+        peephole_tensor: Operand | None = None, *, activation_descs: Sequence[Activation],
+        direction: RecurrentNetworkDirection, clip_threshold: float, use_clip_threshold: bool,
+        couple_input_forget: bool, output_sequence_tensor: Desc | None = None, output_single_tensor: Desc | None = None,
+        output_cell_single_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Runs a single-layer long short-term memory (LSTM) over a sequence, in one or both directions.
 
@@ -2086,20 +1791,11 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def gru(
-        self,
-        input_tensor: Operand,
-        weight_tensor: Operand,
-        recurrence_tensor: Operand,
-        bias_tensor: Operand | None = None,
-        hidden_init_tensor: Operand | None = None,
-        sequence_lengths_tensor: Operand | None = None,
-        *,
-        activation_descs: Sequence[Activation],
-        direction: RecurrentNetworkDirection,
-        linear_before_reset: bool,
-        output_sequence_tensor: Desc | None = None,
-        output_single_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, weight_tensor: Operand, recurrence_tensor: Operand,
+        bias_tensor: Operand | None = None, hidden_init_tensor: Operand | None = None,
+        sequence_lengths_tensor: Operand | None = None, *, activation_descs: Sequence[Activation],
+        direction: RecurrentNetworkDirection, linear_before_reset: bool, output_sequence_tensor: Desc | None = None,
+        output_single_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Runs a single layer of gated recurrent units (GRU) over a sequence, in one or both directions.
 
@@ -2128,7 +1824,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_sign(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the sign of each element: -1, 0 or 1.
 
@@ -2141,15 +1837,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 4_1 on INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_sign_operator_desc
         """
 
     def element_wise_is_nan(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Returns 1 where the element is NaN, else 0.
 
@@ -2168,12 +1863,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_erf(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the Gauss error function of each element.
 
@@ -2193,12 +1884,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_sinh(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the hyperbolic sine of each element.
 
@@ -2218,12 +1905,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_cosh(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the hyperbolic cosine of each element.
 
@@ -2243,12 +1926,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_tanh(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the hyperbolic tangent of each element.
 
@@ -2268,12 +1947,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_asinh(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the inverse hyperbolic sine of each element.
 
@@ -2293,12 +1968,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_acosh(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the inverse hyperbolic cosine of each element.
 
@@ -2318,12 +1989,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_atanh(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the inverse hyperbolic tangent of each element.
 
@@ -2343,12 +2010,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_if(
-        self,
-        condition_tensor: Operand,
-        a_tensor: Operand,
-        b_tensor: Operand,
-        *,
-        output_tensor: Desc | None = None,
+        self, condition_tensor: Operand, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Selects each element from A or B by a condition tensor.
@@ -2359,27 +2021,20 @@ class DeclaredMethods(ABC, Generic[R]):
             condition_tensor: a tensor of UINT8, of rank 4, from 3_0 on 1 to 8.
             a_tensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
                 from 5_0 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
-            b_tensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                from 5_0 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 5_0 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_if_operator_desc
         """
 
     def element_wise_add1(
-        self,
-        a_tensor: Operand,
-        b_tensor: Operand,
-        *,
-        fused_activation: Activation | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, a_tensor: Operand, b_tensor: Operand, *, fused_activation: Activation | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Adds corresponding elements, with an optional fused activation.
 
@@ -2400,12 +2055,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def activation_shrink(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        bias: float = 0.0,
-        threshold: float = 0.5,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, bias: float = 0.0, threshold: float = 0.5, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Moves each element beyond a threshold in magnitude toward 0 by a bias and replaces the others by 0.
@@ -2421,24 +2071,16 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_shrink_operator_desc
         """
 
     def max_pooling1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        window_size: Sequence[int],
-        strides: Sequence[int] | int = 1,
-        start_padding: Sequence[int] | int = 0,
-        end_padding: Sequence[int] | int = 0,
-        output_tensor: Desc | None = None,
-        output_indices_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, window_size: Sequence[int], strides: Sequence[int] | int = 1,
+        start_padding: Sequence[int] | int = 0, end_padding: Sequence[int] | int = 0, output_tensor: Desc | None = None,
+        output_indices_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Takes the greatest element of each window and, optionally, its position in the input.
 
@@ -2456,8 +2098,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT8 or UINT8, from 5_0 on INT64, UINT64,
-                INT32, UINT32, INT16 or UINT16, of rank 4 to 5.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
             OutputIndicesTensor: optional, a tensor of UINT32, from 5_0 on UINT64, of rank 4 to 5.
 
         Since feature level 2_0:
@@ -2465,7 +2106,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def max_unpooling(
-        self, input_tensor: Operand, indices_tensor: Operand, *, output_tensor: Desc, **options: Unpack[CallOptions]
+        self, input_tensor: Operand, indices_tensor: Operand, *, output_tensor: Desc, **options: Unpack[CallOptions],
     ) -> R:
         """Writes pooled maxima back to their recorded positions, with zeros elsewhere.
 
@@ -2479,8 +2120,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 5_0 on INT64, UINT64, INT32, UINT32, INT16,
-                UINT16, INT8 or UINT8, of rank 4.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_max_unpooling_operator_desc
@@ -2506,14 +2146,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def scatter_elements(
-        self,
-        input_tensor: Operand,
-        indices_tensor: Operand,
-        updates_tensor: Operand,
-        *,
-        axis: int,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, indices_tensor: Operand, updates_tensor: Operand, *, axis: int,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Copies the input and overwrites the elements at given indices along an axis with updates.
 
@@ -2524,27 +2158,20 @@ class DeclaredMethods(ABC, Generic[R]):
                 UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             indices_tensor: a tensor of UINT32, from 3_0 on INT64, UINT64 or INT32, of rank 4, from 3_0 on 1 to
                 8.
-            updates_tensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            updates_tensor: a tensor of the data types and ranks of input_tensor.
             axis: UINT.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_scatter_operator_desc
         """
 
     def one_hot(
-        self,
-        indices_tensor: Operand,
-        values_tensor: Operand,
-        *,
-        axis: int,
-        output_tensor: Desc,
+        self, indices_tensor: Operand, values_tensor: Operand, *, axis: int, output_tensor: Desc,
         **options: Unpack[CallOptions],
     ) -> R:
         """Writes one value at the given index along an axis and another value elsewhere.
@@ -2561,21 +2188,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, from 4_1 on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of values_tensor.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_one_hot_operator_desc
         """
 
     def resample(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        interpolation_mode: InterpolationMode,
-        scales: Sequence[float],
-        output_tensor: Desc,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, interpolation_mode: InterpolationMode, scales: Sequence[float],
+        output_tensor: Desc, **options: Unpack[CallOptions],
     ) -> R:
         """Resizes a tensor by a scale per dimension, with nearest-neighbor or linear interpolation.
 
@@ -2590,15 +2211,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 6_2 on INT8 or UINT8, of rank 4, from 5_1 on 1 to
-                4.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 2_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_resample_operator_desc
         """
 
     def element_wise_bit_shift_left(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Shifts the bits of A left by B.
 
@@ -2606,20 +2227,20 @@ class DeclaredMethods(ABC, Generic[R]):
 
         Args:
             a_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on UINT64, of rank 4, from 3_0 on 1 to 8.
-            b_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on UINT64, of rank 4, from 3_0 on 1 to
-                8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_bit_shift_left_operator_desc
         """
 
     def element_wise_bit_shift_right(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Shifts the bits of A right by B, filling with zeros.
 
@@ -2627,25 +2248,20 @@ class DeclaredMethods(ABC, Generic[R]):
 
         Args:
             a_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on UINT64, of rank 4, from 3_0 on 1 to 8.
-            b_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on UINT64, of rank 4, from 3_0 on 1 to
-                8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_bit_shift_right_operator_desc
         """
 
     def element_wise_round(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        rounding_mode: RoundingMode = "HALVES_TO_NEAREST_EVEN",
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, rounding_mode: RoundingMode = 'HALVES_TO_NEAREST_EVEN',
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Rounds each element to an integer with a given rounding mode.
 
@@ -2665,11 +2281,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_is_infinity(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        infinity_mode: IsInfinityMode = "EITHER",
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, infinity_mode: IsInfinityMode = 'EITHER', output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Returns 1 where the element is an infinity of the given sign, else 0.
@@ -2690,7 +2302,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_modulus_truncate(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Computes the remainder of a division rounded toward zero, as in C.
 
@@ -2699,21 +2312,20 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 6_0 on
                 INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 6_0 on
-                INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 6_0 on
-                INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_modulus_truncate_operator_desc
         """
 
     def element_wise_modulus_floor(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Computes the remainder of a division rounded toward negative infinity, as in Python.
 
@@ -2722,25 +2334,19 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 6_0 on
                 INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 6_0 on
-                INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 6_0 on
-                INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_modulus_floor_operator_desc
         """
 
     def fill_value_constant(
-        self,
-        *,
-        value_data_type: DataTypeName,
-        value: float | Mapping[str, Any],
-        output_tensor: Desc,
+        self, *, value_data_type: DataTypeName, value: float | Mapping[str, Any], output_tensor: Desc,
         **options: Unpack[CallOptions],
     ) -> R:
         """Fills a tensor with a constant.
@@ -2762,13 +2368,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def fill_value_sequence(
-        self,
-        *,
-        value_data_type: DataTypeName,
-        value_start: float | Mapping[str, Any],
-        value_delta: float | Mapping[str, Any],
-        output_tensor: Desc,
-        **options: Unpack[CallOptions],
+        self, *, value_data_type: DataTypeName, value_start: float | Mapping[str, Any],
+        value_delta: float | Mapping[str, Any], output_tensor: Desc, **options: Unpack[CallOptions],
     ) -> R:
         """Fills a tensor with an arithmetic sequence.
 
@@ -2790,14 +2391,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def cumulative_summation(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        axis: int,
-        axis_direction: AxisDirection,
-        has_exclusive_sum: bool,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, axis: int, axis_direction: AxisDirection, has_exclusive_sum: bool,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes running sums along an axis.
 
@@ -2813,20 +2408,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, from 5_0 on INT64 or UINT64, of rank 4,
-                from 4_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_cumulative_summation_operator_desc
         """
 
     def reverse_subsequences(
-        self,
-        input_tensor: Operand,
-        sequence_lengths_tensor: Operand,
-        *,
-        axis: int,
-        output_tensor: Desc | None = None,
+        self, input_tensor: Operand, sequence_lengths_tensor: Operand, *, axis: int, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Reverses the first elements of each sequence along an axis.
@@ -2843,20 +2432,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
-                FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 4 to 5, from 4_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_reverse_subsequences_operator_desc
         """
 
     def gather_elements(
-        self,
-        input_tensor: Operand,
-        indices_tensor: Operand,
-        *,
-        axis: int,
-        output_tensor: Desc | None = None,
+        self, input_tensor: Operand, indices_tensor: Operand, *, axis: int, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Picks elements along an axis by an index tensor of the output's shape.
@@ -2873,22 +2456,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
-                FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_elements_operator_desc
         """
 
     def gather_nd(
-        self,
-        input_tensor: Operand,
-        indices_tensor: Operand,
-        *,
-        input_dimension_count: int,
-        indices_dimension_count: int,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, indices_tensor: Operand, *, input_dimension_count: int,
+        indices_dimension_count: int, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Picks elements or slices of the input by tuples of indices.
 
@@ -2905,23 +2481,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
-                FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_nd_operator_desc
         """
 
     def scatter_nd(
-        self,
-        input_tensor: Operand,
-        indices_tensor: Operand,
-        updates_tensor: Operand,
-        *,
-        input_dimension_count: int,
-        indices_dimension_count: int,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, indices_tensor: Operand, updates_tensor: Operand, *, input_dimension_count: int,
+        indices_dimension_count: int, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Copies the input and overwrites the elements or slices at given tuples of indices with updates.
 
@@ -2932,33 +2500,24 @@ class DeclaredMethods(ABC, Generic[R]):
                 FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
             indices_tensor: a tensor of UINT32, from 3_0 on INT64, UINT64 or INT32, of rank 4, from 3_0 on 1 to
                 8.
-            updates_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1
-                on FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            updates_tensor: a tensor of the data types and ranks of input_tensor.
             input_dimension_count: UINT, at least 1.
             indices_dimension_count: UINT, at least 1.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
-                FLOAT64, INT64 or UINT64, of rank 4, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_scatter_nd_operator_desc
         """
 
     def max_pooling2(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        window_size: Sequence[int],
-        strides: Sequence[int] | int = 1,
-        start_padding: Sequence[int] | int = 0,
-        end_padding: Sequence[int] | int = 0,
-        dilations: Sequence[int] | int = 1,
-        output_tensor: Desc | None = None,
-        output_indices_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, window_size: Sequence[int], strides: Sequence[int] | int = 1,
+        start_padding: Sequence[int] | int = 0, end_padding: Sequence[int] | int = 0,
+        dilations: Sequence[int] | int = 1, output_tensor: Desc | None = None,
+        output_indices_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Takes the greatest element of each possibly dilated window and, optionally, its position in the input.
 
@@ -2977,8 +2536,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 3_0 on INT8 or UINT8, from 5_0 on INT64, UINT64,
-                INT32, UINT32, INT16 or UINT16, of rank 4 to 5.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
             OutputIndicesTensor: optional, a tensor of UINT32, from 5_0 on UINT64, of rank 4 to 5.
 
         Since feature level 2_1:
@@ -2986,14 +2544,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def slice1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        input_window_offsets: Sequence[int],
-        input_window_sizes: Sequence[int],
-        input_window_strides: Sequence[int],
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, input_window_offsets: Sequence[int], input_window_sizes: Sequence[int],
+        input_window_strides: Sequence[int], output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Copies a strided region of a tensor; strides may be negative.
 
@@ -3009,22 +2561,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
-                FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_slice1_operator_desc
         """
 
     def top_k1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        axis: int,
-        k: int,
-        axis_direction: AxisDirection,
-        output_value_tensor: Desc | None = None,
-        output_index_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, axis: int, k: int, axis_direction: AxisDirection,
+        output_value_tensor: Desc | None = None, output_index_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Finds the K greatest or least elements along an axis, in order, and their indices.
@@ -3042,8 +2587,7 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputValueTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from
-                5_0 on INT64 or UINT64, of rank 4, from 3_1 on 1 to 8.
+            OutputValueTensor: a tensor of the data types and ranks of input_tensor.
             OutputIndexTensor: a tensor of UINT32, from 5_0 on UINT64, of rank 4, from 3_1 on 1 to 8.
 
         Since feature level 2_1:
@@ -3051,12 +2595,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def depth_to_space1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        block_size: int,
-        order: DepthSpaceOrder,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, block_size: int, order: DepthSpaceOrder, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Moves channels into square spatial blocks, with a selectable channel order.
@@ -3073,21 +2612,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
-                FLOAT64, INT64 or UINT64, of rank 4, sizes BatchCount x OutputChannelCount x OutputHeight x
-                OutputWidth.
+            OutputTensor: a tensor of the data types and ranks of input_tensor, sizes BatchCount x
+                OutputChannelCount x OutputHeight x OutputWidth.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_depth_to_space1_operator_desc
         """
 
     def space_to_depth1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        block_size: int,
-        order: DepthSpaceOrder,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, block_size: int, order: DepthSpaceOrder, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Moves square spatial blocks into the channel dimension, with a selectable channel order.
@@ -3104,26 +2637,17 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
-                FLOAT64, INT64 or UINT64, of rank 4, sizes BatchCount x OutputChannelCount x OutputHeight x
-                OutputWidth.
+            OutputTensor: a tensor of the data types and ranks of input_tensor, sizes BatchCount x
+                OutputChannelCount x OutputHeight x OutputWidth.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_space_to_depth1_operator_desc
         """
 
     def mean_variance_normalization1(
-        self,
-        input_tensor: Operand,
-        scale_tensor: Operand | None = None,
-        bias_tensor: Operand | None = None,
-        *,
-        axes: Sequence[int],
-        normalize_variance: bool,
-        epsilon: float,
-        fused_activation: Activation | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, scale_tensor: Operand | None = None, bias_tensor: Operand | None = None, *,
+        axes: Sequence[int], normalize_variance: bool, epsilon: float, fused_activation: Activation | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Normalizes by mean and variance over given axes, then optionally scales and shifts.
 
@@ -3148,15 +2672,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def resample1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        interpolation_mode: InterpolationMode,
-        scales: Sequence[float],
-        output_tensor: Desc,
-        input_pixel_offsets: Sequence[float] | float = 0.5,
-        output_pixel_offsets: Sequence[float] | float = -0.5,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, interpolation_mode: InterpolationMode, scales: Sequence[float],
+        output_tensor: Desc, input_pixel_offsets: Sequence[float] | float = 0.5,
+        output_pixel_offsets: Sequence[float] | float = -0.5, **options: Unpack[CallOptions],
     ) -> R:
         """Resizes a tensor by scales and pixel offsets, with nearest-neighbor or linear interpolation.
 
@@ -3173,21 +2691,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 6_2 on INT8 or UINT8, of rank 4, from 5_1 on 1 to
-                4.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 2_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_resample1_operator_desc
         """
 
     def matrix_multiply_integer(
-        self,
-        a_tensor: Operand,
-        a_zero_point_tensor: Operand | None,
-        b_tensor: Operand,
-        b_zero_point_tensor: Operand | None = None,
-        *,
-        output_tensor: Desc | None = None,
+        self, a_tensor: Operand, a_zero_point_tensor: Operand | None, b_tensor: Operand,
+        b_zero_point_tensor: Operand | None = None, *, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Multiplies batches of 8-bit integer matrices, with optional zero points, to 32-bit integers.
@@ -3215,17 +2727,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def quantized_linear_matrix_multiply(
-        self,
-        a_tensor: Operand,
-        a_scale_tensor: Operand,
-        a_zero_point_tensor: Operand | None,
-        b_tensor: Operand,
-        b_scale_tensor: Operand,
-        b_zero_point_tensor: Operand | None,
-        output_scale_tensor: Operand,
-        output_zero_point_tensor: Operand | None = None,
-        *,
-        output_tensor: Desc | None = None,
+        self, a_tensor: Operand, a_scale_tensor: Operand, a_zero_point_tensor: Operand | None, b_tensor: Operand,
+        b_scale_tensor: Operand, b_zero_point_tensor: Operand | None, output_scale_tensor: Operand,
+        output_zero_point_tensor: Operand | None = None, *, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Multiplies linearly quantized matrices and quantizes the result.
@@ -3252,18 +2756,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def convolution_integer(
-        self,
-        input_tensor: Operand,
-        input_zero_point_tensor: Operand | None,
-        filter_tensor: Operand,
-        filter_zero_point_tensor: Operand | None = None,
-        *,
-        strides: Sequence[int],
-        dilations: Sequence[int],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        group_count: int,
-        output_tensor: Desc | None = None,
+        self, input_tensor: Operand, input_zero_point_tensor: Operand | None, filter_tensor: Operand,
+        filter_zero_point_tensor: Operand | None = None, *, strides: Sequence[int], dilations: Sequence[int],
+        start_padding: Sequence[int], end_padding: Sequence[int], group_count: int, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Convolves 8-bit integers, with optional zero points, to INT32.
@@ -3296,24 +2791,11 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def quantized_linear_convolution(
-        self,
-        input_tensor: Operand,
-        input_scale_tensor: Operand,
-        input_zero_point_tensor: Operand | None,
-        filter_tensor: Operand,
-        filter_scale_tensor: Operand,
-        filter_zero_point_tensor: Operand | None,
-        bias_tensor: Operand | None,
-        output_scale_tensor: Operand,
-        output_zero_point_tensor: Operand | None = None,
-        *,
-        strides: Sequence[int],
-        dilations: Sequence[int],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        group_count: int,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, input_scale_tensor: Operand, input_zero_point_tensor: Operand | None,
+        filter_tensor: Operand, filter_scale_tensor: Operand, filter_zero_point_tensor: Operand | None,
+        bias_tensor: Operand | None, output_scale_tensor: Operand, output_zero_point_tensor: Operand | None = None, *,
+        strides: Sequence[int], dilations: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int],
+        group_count: int, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Convolves linearly quantized data and quantizes the result.
 
@@ -3345,7 +2827,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_bit_and(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Computes the bitwise AND of corresponding elements.
 
@@ -3354,21 +2837,20 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64, UINT64,
                 INT32, INT16 or INT8, of rank 1 to 8.
-            b_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64, UINT64,
-                INT32, INT16 or INT8, of rank 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64,
-                UINT64, INT32, INT16 or INT8, of rank 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_bit_and_operator_desc
         """
 
     def element_wise_bit_or(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Computes the bitwise OR of corresponding elements.
 
@@ -3377,21 +2859,20 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64, UINT64,
                 INT32, INT16 or INT8, of rank 1 to 8.
-            b_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64, UINT64,
-                INT32, INT16 or INT8, of rank 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64,
-                UINT64, INT32, INT16 or INT8, of rank 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_bit_or_operator_desc
         """
 
     def element_wise_bit_xor(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Computes the bitwise exclusive OR of corresponding elements.
 
@@ -3400,21 +2881,19 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64, UINT64,
                 INT32, INT16 or INT8, of rank 1 to 8.
-            b_tensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64, UINT64,
-                INT32, INT16 or INT8, of rank 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64,
-                UINT64, INT32, INT16 or INT8, of rank 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_bit_xor_operator_desc
         """
 
     def element_wise_bit_not(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the bitwise complement of each element.
 
@@ -3427,15 +2906,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of UINT32, UINT16 or UINT8, from 4_1 on FLOAT32, FLOAT16, FLOAT64, INT64,
-                UINT64, INT32, INT16 or INT8, of rank 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_bit_not_operator_desc
         """
 
     def element_wise_bit_count(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Counts the one bits of each element.
 
@@ -3455,7 +2933,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_logical_greater_than_or_equal(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Returns 1 where A is at least B, else 0.
 
@@ -3464,8 +2943,7 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
                 INT64 or UINT64, of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
-                INT64 or UINT64, of rank 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
@@ -3477,7 +2955,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_logical_less_than_or_equal(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Returns 1 where A is at most B, else 0.
 
@@ -3486,8 +2965,7 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
                 INT64 or UINT64, of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
-                INT64 or UINT64, of rank 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
@@ -3499,11 +2977,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def activation_celu(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        alpha: float = 1.0,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, alpha: float = 1.0, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Applies the continuously differentiable exponential linear unit (CELU) to each element.
@@ -3524,11 +2998,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def activation_relu_grad(
-        self,
-        input_tensor: Operand,
-        input_gradient_tensor: Operand,
-        *,
-        output_gradient_tensor: Desc | None = None,
+        self, input_tensor: Operand, input_gradient_tensor: Operand, *, output_gradient_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Computes the gradient of RELU.
@@ -3537,29 +3007,20 @@ class DeclaredMethods(ABC, Generic[R]):
 
         Args:
             input_tensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 1 to 8.
-            input_gradient_tensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 1
-                to 8.
+            input_gradient_tensor: a tensor of the data types and ranks of input_tensor.
             output_gradient_tensor: the desc of OutputGradientTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputGradientTensor: a tensor of FLOAT32 or FLOAT16, from 5_1 on INT32, INT16 or INT8, of rank 1 to
-                8.
+            OutputGradientTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_activation_relu_grad_operator_desc
         """
 
     def average_pooling_grad(
-        self,
-        input_gradient_tensor: ArrayLike,
-        *,
-        strides: Sequence[int],
-        window_size: Sequence[int],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        include_padding: bool,
-        output_gradient_tensor: Desc,
+        self, input_gradient_tensor: ArrayLike, *, strides: Sequence[int], window_size: Sequence[int],
+        start_padding: Sequence[int], end_padding: Sequence[int], include_padding: bool, output_gradient_tensor: Desc,
         **options: Unpack[CallOptions],
     ) -> R:
         """Computes the gradient of average pooling with respect to its input.
@@ -3584,17 +3045,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def max_pooling_grad(
-        self,
-        input_tensor: Operand,
-        input_gradient_tensor: Operand,
-        *,
-        strides: Sequence[int],
-        window_size: Sequence[int],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        dilations: Sequence[int],
-        output_gradient_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, input_gradient_tensor: Operand, *, strides: Sequence[int],
+        window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int], dilations: Sequence[int],
+        output_gradient_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Adds each gradient to the position of the greatest element of its pooling window.
 
@@ -3622,13 +3075,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def random_generator(
-        self,
-        input_state_tensor: ArrayLike,
-        *,
-        output_tensor: Desc,
-        type: RandomGeneratorType = "PHILOX_4X32_10",
-        output_state_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_state_tensor: ArrayLike, *, output_tensor: Desc, type: RandomGeneratorType = 'PHILOX_4X32_10',
+        output_state_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Fills a tensor with pseudo-random 32-bit values from Philox 4x32-10.
 
@@ -3653,12 +3101,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def nonzero_coordinates(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        output_count_tensor: Desc | None = None,
-        output_coordinates_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, output_count_tensor: Desc | None = None,
+        output_coordinates_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Lists the coordinates of all non-zero elements and counts them.
 
@@ -3682,15 +3126,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def resample_grad(
-        self,
-        input_gradient_tensor: ArrayLike,
-        *,
-        interpolation_mode: InterpolationMode,
-        scales: Sequence[float],
-        output_gradient_tensor: Desc,
-        input_pixel_offsets: Sequence[float] | float = 0.5,
-        output_pixel_offsets: Sequence[float] | float = -0.5,
-        **options: Unpack[CallOptions],
+        self, input_gradient_tensor: ArrayLike, *, interpolation_mode: InterpolationMode, scales: Sequence[float],
+        output_gradient_tensor: Desc, input_pixel_offsets: Sequence[float] | float = 0.5,
+        output_pixel_offsets: Sequence[float] | float = -0.5, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the gradient of RESAMPLE1 with respect to its input.
 
@@ -3713,13 +3151,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def slice_grad(
-        self,
-        input_gradient_tensor: ArrayLike,
-        *,
-        input_window_offsets: Sequence[int],
-        input_window_sizes: Sequence[int],
-        input_window_strides: Sequence[int],
-        output_gradient_tensor: Desc,
+        self, input_gradient_tensor: ArrayLike, *, input_window_offsets: Sequence[int],
+        input_window_sizes: Sequence[int], input_window_strides: Sequence[int], output_gradient_tensor: Desc,
         **options: Unpack[CallOptions],
     ) -> R:
         """Writes the gradients of a slice back to their positions in the input, with zeros elsewhere.
@@ -3736,29 +3169,17 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputGradientTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                from 4_1 on FLOAT64, INT64 or UINT64, of rank 4 to 5, from 3_1 on 1 to 8.
+            OutputGradientTensor: a tensor of the data types and ranks of input_gradient_tensor.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_slice_grad_operator_desc
         """
 
     def adam_optimizer(
-        self,
-        input_parameters_tensor: Operand,
-        input_first_moment_tensor: Operand,
-        input_second_moment_tensor: Operand,
-        gradient_tensor: Operand,
-        training_step_tensor: Operand,
-        *,
-        learning_rate: float,
-        beta1: float,
-        beta2: float,
-        epsilon: float,
-        output_parameters_tensor: Desc | None = None,
-        output_first_moment_tensor: Desc | None = None,
-        output_second_moment_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_parameters_tensor: Operand, input_first_moment_tensor: Operand, input_second_moment_tensor: Operand,
+        gradient_tensor: Operand, training_step_tensor: Operand, *, learning_rate: float, beta1: float, beta2: float,
+        epsilon: float, output_parameters_tensor: Desc | None = None, output_first_moment_tensor: Desc | None = None,
+        output_second_moment_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes a step of the Adam optimizer: updated parameters and moment estimates.
 
@@ -3789,20 +3210,10 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def roi_align(
-        self,
-        input_tensor: Operand,
-        roi_tensor: Operand,
-        batch_indices_tensor: Operand,
-        *,
-        reduction_function: ReduceFunction,
-        interpolation_mode: InterpolationMode,
-        spatial_scale_x: float,
-        spatial_scale_y: float,
-        out_of_bounds_input_value: float,
-        minimum_samples_per_output: int,
-        maximum_samples_per_output: int,
-        output_tensor: Desc,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, roi_tensor: Operand, batch_indices_tensor: Operand, *,
+        reduction_function: ReduceFunction, interpolation_mode: InterpolationMode, spatial_scale_x: float,
+        spatial_scale_y: float, out_of_bounds_input_value: float, minimum_samples_per_output: int,
+        maximum_samples_per_output: int, output_tensor: Desc, **options: Unpack[CallOptions],
     ) -> R:
         """Crops regions of interest and resizes them to one output size.
 
@@ -3831,14 +3242,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def gather_nd1(
-        self,
-        input_tensor: Operand,
-        indices_tensor: Operand,
-        *,
-        input_dimension_count: int,
-        indices_dimension_count: int,
-        batch_dimension_count: int,
-        output_tensor: Desc | None = None,
+        self, input_tensor: Operand, indices_tensor: Operand, *, input_dimension_count: int,
+        indices_dimension_count: int, batch_dimension_count: int, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Picks elements or slices of the input by tuples of indices, with leading batch dimensions.
@@ -3856,15 +3261,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 4_1 on
-                FLOAT64, INT64 or UINT64, of rank 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 3_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_gather_nd1_operator_desc
         """
 
     def element_wise_atan_yx(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Computes the two-argument arctangent, with A as y and B as x.
 
@@ -3884,14 +3289,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_clip_grad(
-        self,
-        input_tensor: Operand,
-        input_gradient_tensor: Operand,
-        *,
-        min: float,
-        max: float,
-        output_gradient_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, input_gradient_tensor: Operand, *, min: float, max: float,
+        output_gradient_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the gradient of CLIP, which passes where the input is strictly between the limits.
 
@@ -3900,23 +3299,22 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             input_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8, from 5_0 on
                 INT64 or UINT64, of rank 1 to 8.
-            input_gradient_tensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                from 5_0 on INT64 or UINT64, of rank 1 to 8.
+            input_gradient_tensor: a tensor of the data types and ranks of input_tensor.
             min: FLOAT.
             max: FLOAT.
             output_gradient_tensor: the desc of OutputGradientTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputGradientTensor: a tensor of FLOAT32, FLOAT16, INT32, UINT32, INT16, UINT16, INT8 or UINT8,
-                from 5_0 on INT64 or UINT64, of rank 1 to 8.
+            OutputGradientTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 3_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_clip_grad_operator_desc
         """
 
     def element_wise_difference_square(
-        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, a_tensor: Operand, b_tensor: Operand, *, output_tensor: Desc | None = None,
+        **options: Unpack[CallOptions],
     ) -> R:
         """Squares the difference of corresponding elements.
 
@@ -3925,30 +3323,20 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             a_tensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, from 5_1 on INT16, UINT16, INT8 or UINT8,
                 of rank 1 to 8.
-            b_tensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, from 5_1 on INT16, UINT16, INT8 or UINT8,
-                of rank 1 to 8.
+            b_tensor: a tensor of the data types and ranks of a_tensor.
             output_tensor: the desc of OutputTensor, which is derived otherwise.
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, from 5_1 on INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of a_tensor.
 
         Since feature level 3_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_difference_square_operator_desc
         """
 
     def local_response_normalization_grad(
-        self,
-        input_tensor: Operand,
-        input_gradient_tensor: Operand,
-        *,
-        cross_channel: bool,
-        local_size: int,
-        alpha: float,
-        beta: float,
-        bias: float,
-        output_gradient_tensor: Desc | None = None,
+        self, input_tensor: Operand, input_gradient_tensor: Operand, *, cross_channel: bool, local_size: int,
+        alpha: float, beta: float, bias: float, output_gradient_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Computes the gradient of local response normalization with respect to its input.
@@ -3974,14 +3362,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def cumulative_product(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        axis: int,
-        axis_direction: AxisDirection,
-        has_exclusive_product: bool,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, axis: int, axis_direction: AxisDirection, has_exclusive_product: bool,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes running products along an axis.
 
@@ -3997,25 +3379,16 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT32 or UINT32, from 5_0 on INT64 or UINT64, of rank 4,
-                from 4_0 on 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 3_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_cumulative_product_operator_desc
         """
 
     def batch_normalization_grad(
-        self,
-        input_tensor: Operand,
-        input_gradient_tensor: Operand,
-        mean_tensor: Operand,
-        variance_tensor: Operand,
-        scale_tensor: Operand,
-        *,
-        epsilon: float,
-        output_gradient_tensor: Desc | None = None,
-        output_scale_gradient_tensor: Desc | None = None,
-        output_bias_gradient_tensor: Desc | None = None,
+        self, input_tensor: Operand, input_gradient_tensor: Operand, mean_tensor: Operand, variance_tensor: Operand,
+        scale_tensor: Operand, *, epsilon: float, output_gradient_tensor: Desc | None = None,
+        output_scale_gradient_tensor: Desc | None = None, output_bias_gradient_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Computes the gradients of batch normalization with a given mean and variance.
@@ -4044,17 +3417,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_quantized_linear_add(
-        self,
-        a_tensor: Operand,
-        a_scale_tensor: Operand,
-        a_zero_point_tensor: Operand | None,
-        b_tensor: Operand,
-        b_scale_tensor: Operand,
-        b_zero_point_tensor: Operand | None,
-        output_scale_tensor: Operand,
-        output_zero_point_tensor: Operand | None = None,
-        *,
-        output_tensor: Desc | None = None,
+        self, a_tensor: Operand, a_scale_tensor: Operand, a_zero_point_tensor: Operand | None, b_tensor: Operand,
+        b_scale_tensor: Operand, b_zero_point_tensor: Operand | None, output_scale_tensor: Operand,
+        output_zero_point_tensor: Operand | None = None, *, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Adds linearly quantized tensors and quantizes the sum.
@@ -4081,13 +3446,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def dynamic_quantize_linear(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        output_tensor: Desc | None = None,
-        output_scale_tensor: Desc | None = None,
-        output_zero_point_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, output_scale_tensor: Desc | None = None,
+        output_zero_point_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes a scale and zero point from the range of the input and quantizes it with them.
 
@@ -4110,23 +3470,11 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def roi_align1(
-        self,
-        input_tensor: Operand,
-        roi_tensor: Operand,
-        batch_indices_tensor: Operand,
-        *,
-        reduction_function: ReduceFunction,
-        interpolation_mode: InterpolationMode,
-        spatial_scale_x: float,
-        spatial_scale_y: float,
-        input_pixel_offset: float,
-        output_pixel_offset: float,
-        out_of_bounds_input_value: float,
-        minimum_samples_per_output: int,
-        maximum_samples_per_output: int,
-        align_regions_to_corners: bool,
-        output_tensor: Desc,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, roi_tensor: Operand, batch_indices_tensor: Operand, *,
+        reduction_function: ReduceFunction, interpolation_mode: InterpolationMode, spatial_scale_x: float,
+        spatial_scale_y: float, input_pixel_offset: float, output_pixel_offset: float, out_of_bounds_input_value: float,
+        minimum_samples_per_output: int, maximum_samples_per_output: int, align_regions_to_corners: bool,
+        output_tensor: Desc, **options: Unpack[CallOptions],
     ) -> R:
         """Crops regions of interest and resizes them to one output size, with pixel offsets.
 
@@ -4158,23 +3506,11 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def roi_align_grad(
-        self,
-        input_tensor: Operand | None,
-        input_gradient_tensor: Operand,
-        roi_tensor: Operand,
-        batch_indices_tensor: Operand,
-        *,
-        reduction_function: ReduceFunction,
-        interpolation_mode: InterpolationMode,
-        spatial_scale_x: float,
-        spatial_scale_y: float,
-        input_pixel_offset: float,
-        output_pixel_offset: float,
-        minimum_samples_per_output: int,
-        maximum_samples_per_output: int,
-        align_regions_to_corners: bool,
-        output_gradient_tensor: Desc | None = None,
-        output_roi_gradient_tensor: Desc | None = None,
+        self, input_tensor: Operand | None, input_gradient_tensor: Operand, roi_tensor: Operand,
+        batch_indices_tensor: Operand, *, reduction_function: ReduceFunction, interpolation_mode: InterpolationMode,
+        spatial_scale_x: float, spatial_scale_y: float, input_pixel_offset: float, output_pixel_offset: float,
+        minimum_samples_per_output: int, maximum_samples_per_output: int, align_regions_to_corners: bool,
+        output_gradient_tensor: Desc | None = None, output_roi_gradient_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Computes the gradients of ROI_ALIGN and ROI_ALIGN1 with respect to the input and the regions.
@@ -4209,18 +3545,10 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def batch_normalization_training(
-        self,
-        input_tensor: Operand,
-        scale_tensor: Operand,
-        bias_tensor: Operand,
-        fused_add_tensor: Operand | None = None,
-        *,
-        epsilon: float,
-        fused_activation: Activation | None = None,
-        output_tensor: Desc | None = None,
-        output_mean_tensor: Desc | None = None,
-        output_variance_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, scale_tensor: Operand, bias_tensor: Operand,
+        fused_add_tensor: Operand | None = None, *, epsilon: float, fused_activation: Activation | None = None,
+        output_tensor: Desc | None = None, output_mean_tensor: Desc | None = None,
+        output_variance_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Normalizes with the mean and variance of the batch, which are also outputs.
 
@@ -4248,17 +3576,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def batch_normalization_training_grad(
-        self,
-        input_tensor: Operand,
-        input_gradient_tensor: Operand,
-        mean_tensor: Operand,
-        variance_tensor: Operand,
-        scale_tensor: Operand,
-        *,
-        epsilon: float,
-        output_gradient_tensor: Desc | None = None,
-        output_scale_gradient_tensor: Desc | None = None,
-        output_bias_gradient_tensor: Desc | None = None,
+        self, input_tensor: Operand, input_gradient_tensor: Operand, mean_tensor: Operand, variance_tensor: Operand,
+        scale_tensor: Operand, *, epsilon: float, output_gradient_tensor: Desc | None = None,
+        output_scale_gradient_tensor: Desc | None = None, output_bias_gradient_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Computes the gradients of batch normalization training with respect to input, scale and bias.
@@ -4287,15 +3607,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def element_wise_clip1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        min_max_data_type: DataTypeName,
-        min: float | Mapping[str, Any],
-        max: float | Mapping[str, Any],
-        scale_bias: ScaleBias | Mapping[str, float] | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, min_max_data_type: DataTypeName, min: float | Mapping[str, Any],
+        max: float | Mapping[str, Any], scale_bias: ScaleBias | Mapping[str, float] | None = None,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Clamps each element to the closed interval from Min to Max, which have a data type of their own.
 
@@ -4312,22 +3626,15 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
-                UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 5_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_clip1_operator_desc
         """
 
     def element_wise_clip_grad1(
-        self,
-        input_tensor: Operand,
-        input_gradient_tensor: Operand,
-        *,
-        min_max_data_type: DataTypeName,
-        min: float | Mapping[str, Any],
-        max: float | Mapping[str, Any],
-        output_gradient_tensor: Desc | None = None,
+        self, input_tensor: Operand, input_gradient_tensor: Operand, *, min_max_data_type: DataTypeName,
+        min: float | Mapping[str, Any], max: float | Mapping[str, Any], output_gradient_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Computes the gradient of CLIP1, which passes where the input is strictly between the limits.
@@ -4337,8 +3644,7 @@ class DeclaredMethods(ABC, Generic[R]):
         Args:
             input_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16, INT8 or
                 UINT8, of rank 1 to 8.
-            input_gradient_tensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            input_gradient_tensor: a tensor of the data types and ranks of input_tensor.
             min_max_data_type: a DML_TENSOR_DATA_TYPE.
             min: a number of the given data type.
             max: a number of the given data type.
@@ -4346,24 +3652,16 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputGradientTensor: a tensor of FLOAT32, FLOAT16, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputGradientTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 5_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_clip_grad1_operator_desc
         """
 
     def padding1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        padding_mode: PaddingMode,
-        padding_value_data_type: DataTypeName,
-        padding_value: float | Mapping[str, Any],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, padding_mode: PaddingMode, padding_value_data_type: DataTypeName,
+        padding_value: float | Mapping[str, Any], start_padding: Sequence[int], end_padding: Sequence[int],
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Pads a tensor at its edges like PADDING, with a padding value of any data type.
 
@@ -4381,15 +3679,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 5_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_padding1_operator_desc
         """
 
     def element_wise_negate(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Negates each element.
 
@@ -4401,14 +3698,14 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, INT64, INT32, INT16 or INT8, of rank 1 to 8.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 5_0:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_element_wise_negate_operator_desc
         """
 
     def activation_gelu(
-        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions]
+        self, input_tensor: ArrayLike, *, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Applies the Gaussian error linear unit (GELU) to each element.
 
@@ -4427,11 +3724,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def activation_softmax1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        axes: Sequence[int],
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, axes: Sequence[int], output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Normalizes the exponentials along given axes to a sum of 1.
@@ -4452,11 +3745,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def activation_log_softmax1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        axes: Sequence[int],
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, axes: Sequence[int], output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Computes the natural logarithm of the softmax along given axes.
@@ -4477,11 +3766,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def activation_hardmax1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        axes: Sequence[int],
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, axes: Sequence[int], output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Writes 1 at the first maximum along given axes and 0 elsewhere.
@@ -4502,16 +3787,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def resample2(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        interpolation_mode: InterpolationMode,
-        rounding_direction: AxisDirection,
-        scales: Sequence[float],
-        input_pixel_offsets: Sequence[float],
-        output_pixel_offsets: Sequence[float],
-        output_tensor: Desc,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, interpolation_mode: InterpolationMode, rounding_direction: AxisDirection,
+        scales: Sequence[float], input_pixel_offsets: Sequence[float], output_pixel_offsets: Sequence[float],
+        output_tensor: Desc, **options: Unpack[CallOptions],
     ) -> R:
         """Resizes a tensor like RESAMPLE1, with a rounding direction for nearest-neighbor interpolation.
 
@@ -4528,23 +3806,16 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32 or FLOAT16, from 6_2 on INT8 or UINT8, of rank 1 to 4.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 5_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_resample2_operator_desc
         """
 
     def resample_grad1(
-        self,
-        input_gradient_tensor: ArrayLike,
-        *,
-        interpolation_mode: InterpolationMode,
-        rounding_direction: AxisDirection,
-        scales: Sequence[float],
-        input_pixel_offsets: Sequence[float],
-        output_pixel_offsets: Sequence[float],
-        output_gradient_tensor: Desc,
-        **options: Unpack[CallOptions],
+        self, input_gradient_tensor: ArrayLike, *, interpolation_mode: InterpolationMode,
+        rounding_direction: AxisDirection, scales: Sequence[float], input_pixel_offsets: Sequence[float],
+        output_pixel_offsets: Sequence[float], output_gradient_tensor: Desc, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the gradient of RESAMPLE2 with respect to its input.
 
@@ -4568,14 +3839,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def diagonal_matrix1(
-        self,
-        input_tensor: ArrayLike | None = None,
-        *,
-        value_data_type: DataTypeName,
-        value: float | Mapping[str, Any],
-        diagonal_fill_begin: int,
-        diagonal_fill_end: int,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike | None = None, *, value_data_type: DataTypeName, value: float | Mapping[str, Any],
+        diagonal_fill_begin: int, diagonal_fill_end: int, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Writes a value to a band of diagonals; the other elements come from an input or are 0.
@@ -4593,34 +3858,21 @@ class DeclaredMethods(ABC, Generic[R]):
             options: see CallOptions.
 
         Returns:
-            OutputTensor: a tensor of FLOAT32, FLOAT16, FLOAT64, INT64, UINT64, INT32, UINT32, INT16, UINT16,
-                INT8 or UINT8, of rank 2 to 4.
+            OutputTensor: a tensor of the data types and ranks of input_tensor.
 
         Since feature level 5_1:
         https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_diagonal_matrix1_operator_desc
         """
 
     def multihead_attention(
-        self,
-        query_tensor: Operand | None = None,
-        key_tensor: Operand | None = None,
-        value_tensor: Operand | None = None,
-        stacked_query_key_tensor: Operand | None = None,
-        stacked_key_value_tensor: Operand | None = None,
-        stacked_query_key_value_tensor: Operand | None = None,
-        bias_tensor: Operand | None = None,
-        mask_tensor: Operand | None = None,
-        relative_position_bias_tensor: Operand | None = None,
-        past_key_tensor: Operand | None = None,
-        past_value_tensor: Operand | None = None,
-        *,
-        scale: float,
-        mask_filter_value: float,
-        head_count: int,
-        mask_type: MultiheadAttentionMaskType,
-        output_tensor: Desc | None = None,
-        output_present_key_tensor: Desc | None = None,
-        output_present_value_tensor: Desc | None = None,
+        self, query_tensor: Operand | None = None, key_tensor: Operand | None = None,
+        value_tensor: Operand | None = None, stacked_query_key_tensor: Operand | None = None,
+        stacked_key_value_tensor: Operand | None = None, stacked_query_key_value_tensor: Operand | None = None,
+        bias_tensor: Operand | None = None, mask_tensor: Operand | None = None,
+        relative_position_bias_tensor: Operand | None = None, past_key_tensor: Operand | None = None,
+        past_value_tensor: Operand | None = None, *, scale: float, mask_filter_value: float, head_count: int,
+        mask_type: MultiheadAttentionMaskType, output_tensor: Desc | None = None,
+        output_present_key_tensor: Desc | None = None, output_present_value_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Computes multi-head scaled dot-product attention, with optional cache, bias and mask.
@@ -4659,17 +3911,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def lp_pooling1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        strides: Sequence[int],
-        window_size: Sequence[int],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        dilations: Sequence[int],
-        p: int,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, strides: Sequence[int], window_size: Sequence[int],
+        start_padding: Sequence[int], end_padding: Sequence[int], dilations: Sequence[int], p: int,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Computes the Lp norm of the elements of a sliding, possibly dilated window.
 
@@ -4694,17 +3938,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def average_pooling1(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        strides: Sequence[int],
-        window_size: Sequence[int],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        dilations: Sequence[int],
-        include_padding: bool,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, strides: Sequence[int], window_size: Sequence[int],
+        start_padding: Sequence[int], end_padding: Sequence[int], dilations: Sequence[int], include_padding: bool,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Averages the elements of a sliding, possibly dilated window.
 
@@ -4729,11 +3965,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def activation_swish(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        sigmoid_input_scale: float,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, sigmoid_input_scale: float, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Multiplies each element by the sigmoid of its scaled value.
@@ -4754,12 +3986,7 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def activation_hard_swish(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        alpha: float,
-        beta: float,
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, alpha: float, beta: float, output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Multiplies each element by its hard sigmoid.
@@ -4781,21 +4008,10 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def quantized_linear_average_pooling(
-        self,
-        input_tensor: Operand,
-        input_scale_tensor: Operand,
-        input_zero_point_tensor: Operand | None,
-        output_scale_tensor: Operand,
-        output_zero_point_tensor: Operand | None = None,
-        *,
-        strides: Sequence[int],
-        window_size: Sequence[int],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        dilations: Sequence[int],
-        include_padding: bool,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, input_scale_tensor: Operand, input_zero_point_tensor: Operand | None,
+        output_scale_tensor: Operand, output_zero_point_tensor: Operand | None = None, *, strides: Sequence[int],
+        window_size: Sequence[int], start_padding: Sequence[int], end_padding: Sequence[int], dilations: Sequence[int],
+        include_padding: bool, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Averages 8-bit linearly quantized data over a sliding window and quantizes the result.
 
@@ -4824,17 +4040,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def matrix_multiply_integer_to_float(
-        self,
-        a_tensor: Operand,
-        a_scale_tensor: Operand,
-        a_zero_point_tensor: Operand | None,
-        b_tensor: Operand,
-        b_scale_tensor: Operand,
-        b_zero_point_tensor: Operand | None = None,
-        bias_tensor: Operand | None = None,
-        *,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, a_tensor: Operand, a_scale_tensor: Operand, a_zero_point_tensor: Operand | None, b_tensor: Operand,
+        b_scale_tensor: Operand, b_zero_point_tensor: Operand | None = None, bias_tensor: Operand | None = None, *,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Multiplies matrices of quantized integers to a floating-point result, with an optional bias.
 
@@ -4865,18 +4073,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def mean_variance_normalization2(
-        self,
-        input_tensor: Operand,
-        scale_tensor: Operand | None = None,
-        bias_tensor: Operand | None = None,
-        *,
-        axes: Sequence[int],
-        use_mean: bool,
-        use_variance: bool,
-        epsilon: float,
-        fused_activation: Activation | None = None,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, scale_tensor: Operand | None = None, bias_tensor: Operand | None = None, *,
+        axes: Sequence[int], use_mean: bool, use_variance: bool, epsilon: float,
+        fused_activation: Activation | None = None, output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Normalizes by mean and variance, each of which can be disabled, over given axes, then optionally scales and
         shifts.
@@ -4903,28 +4102,15 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def multihead_attention1(
-        self,
-        query_tensor: Operand | None = None,
-        key_tensor: Operand | None = None,
-        value_tensor: Operand | None = None,
-        stacked_query_key_tensor: Operand | None = None,
-        stacked_key_value_tensor: Operand | None = None,
-        stacked_query_key_value_tensor: Operand | None = None,
-        bias_tensor: Operand | None = None,
-        mask_tensor: Operand | None = None,
-        relative_position_bias_tensor: Operand | None = None,
-        past_key_tensor: Operand | None = None,
-        past_value_tensor: Operand | None = None,
-        past_sequence_lengths_tensor: Operand | None = None,
-        *,
-        scale: float,
-        mask_filter_value: float,
-        query_head_count: int,
-        key_value_head_count: int,
-        mask_type: MultiheadAttentionMaskType,
-        output_tensor: Desc | None = None,
-        output_present_key_tensor: Desc | None = None,
-        output_present_value_tensor: Desc | None = None,
+        self, query_tensor: Operand | None = None, key_tensor: Operand | None = None,
+        value_tensor: Operand | None = None, stacked_query_key_tensor: Operand | None = None,
+        stacked_key_value_tensor: Operand | None = None, stacked_query_key_value_tensor: Operand | None = None,
+        bias_tensor: Operand | None = None, mask_tensor: Operand | None = None,
+        relative_position_bias_tensor: Operand | None = None, past_key_tensor: Operand | None = None,
+        past_value_tensor: Operand | None = None, past_sequence_lengths_tensor: Operand | None = None, *, scale: float,
+        mask_filter_value: float, query_head_count: int, key_value_head_count: int,
+        mask_type: MultiheadAttentionMaskType, output_tensor: Desc | None = None,
+        output_present_key_tensor: Desc | None = None, output_present_value_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Computes multi-head attention with separate numbers of query and key/value heads, and past lengths.
@@ -4965,13 +4151,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def quantize(
-        self,
-        input_tensor: Operand,
-        quantization_tensors: Sequence[ArrayLike],
-        *,
-        quantization_type: QuantizationType,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, quantization_tensors: Sequence[ArrayLike], *, quantization_type: QuantizationType,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Quantizes floats to 8-bit or 4-bit integers with a scale and optional zero point, possibly per block.
 
@@ -4993,13 +4174,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def dequantize(
-        self,
-        input_tensor: Operand,
-        quantization_tensors: Sequence[ArrayLike],
-        *,
-        quantization_type: QuantizationType,
-        output_tensor: Desc | None = None,
-        **options: Unpack[CallOptions],
+        self, input_tensor: Operand, quantization_tensors: Sequence[ArrayLike], *, quantization_type: QuantizationType,
+        output_tensor: Desc | None = None, **options: Unpack[CallOptions],
     ) -> R:
         """Converts quantized integers, including 4-bit ones, to floats.
 
@@ -5021,17 +4197,9 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def resample3(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        interpolation_mode: InterpolationMode,
-        rounding_direction: AxisDirection,
-        scales: Sequence[float],
-        input_pixel_offsets: Sequence[float],
-        output_pixel_offsets: Sequence[float],
-        antialiased: bool,
-        output_tensor: Desc,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, interpolation_mode: InterpolationMode, rounding_direction: AxisDirection,
+        scales: Sequence[float], input_pixel_offsets: Sequence[float], output_pixel_offsets: Sequence[float],
+        antialiased: bool, output_tensor: Desc, **options: Unpack[CallOptions],
     ) -> R:
         """Resizes a tensor like RESAMPLE2, with optional antialiasing when shrinking.
 
@@ -5056,16 +4224,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def fold(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        window_sizes: Sequence[int],
-        strides: Sequence[int],
-        dilations: Sequence[int],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        output_tensor: Desc,
-        **options: Unpack[CallOptions],
+        self, input_tensor: ArrayLike, *, window_sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
+        start_padding: Sequence[int], end_padding: Sequence[int], output_tensor: Desc, **options: Unpack[CallOptions],
     ) -> R:
         """Adds the columns of sliding-window blocks up into an image (col2im).
 
@@ -5091,15 +4251,8 @@ class DeclaredMethods(ABC, Generic[R]):
         """
 
     def unfold(
-        self,
-        input_tensor: ArrayLike,
-        *,
-        window_sizes: Sequence[int],
-        strides: Sequence[int],
-        dilations: Sequence[int],
-        start_padding: Sequence[int],
-        end_padding: Sequence[int],
-        output_tensor: Desc | None = None,
+        self, input_tensor: ArrayLike, *, window_sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
+        start_padding: Sequence[int], end_padding: Sequence[int], output_tensor: Desc | None = None,
         **options: Unpack[CallOptions],
     ) -> R:
         """Copies the blocks of a sliding window into columns (im2col).

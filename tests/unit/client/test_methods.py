@@ -175,7 +175,11 @@ def test_tensors_are_described_with_types_ranks_sizes_and_levels():
     text = " ".join((inspect.getdoc(Client.element_wise_add) or "").split())
     said = "a tensor of FLOAT32 or FLOAT16, from 2_1 on INT32 or UINT32, from 4_1 on INT64 or UINT64, from 5_1 on "
     said += "INT16, UINT16, INT8 or UINT8, of rank 4 to 5, from 3_0 on 1 to 8."
-    assert [text.count(f"{name}: {said}") for name in ("a_tensor", "b_tensor", "OutputTensor")] == [1, 1, 1]
+    assert text.count(f"a_tensor: {said}") == 1
+    assert [
+        text.count(f"{name}: a tensor of the data types and ranks of a_tensor.")
+        for name in ("b_tensor", "OutputTensor")
+    ] == [1, 1]
     text = " ".join((inspect.getdoc(Client.gemm) or "").split())
     assert (
         "c_tensor: optional, a tensor of FLOAT32 or FLOAT16, of rank 4, from 4_0 on 2 to 4, sizes [BatchCount] x "

@@ -13,10 +13,7 @@ from opwire_service.devices import load
 from opwire_service.offline.run import Launch, Show, execute, prepare
 
 FOLDER = Path(__file__).parent
-EXPECTED = {
-    "total": [19.0, 23.5, 32.0, 12.5],
-    "wettest": [3.0, 2.5, 14.5, 21.5, 6.0, 1.5, 1.0],
-}
+EXPECTED = {"total": [19.0, 23.5, 32.0, 12.5], "wettest": [3.0, 2.5, 14.5, 21.5, 6.0, 1.5, 1.0]}
 
 
 def main() -> int:

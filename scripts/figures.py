@@ -18,13 +18,7 @@ Row = Mapping[str, Any]
 _SMALLEST = 16
 """Size in MB from which on call overhead no longer matters for a kernel's speed."""
 
-LIBRARIES = {
-    "opwire": "**opwire**",
-    "numpy": "NumPy",
-    "onnxruntime": "ONNX Runtime",
-    "torch": "PyTorch",
-    "jax": "JAX",
-}
+LIBRARIES = {"opwire": "**opwire**", "numpy": "NumPy", "onnxruntime": "ONNX Runtime", "torch": "PyTorch", "jax": "JAX"}
 
 
 @cache

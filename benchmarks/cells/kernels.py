@@ -103,16 +103,10 @@ _FUNCTIONS = {
     "MIN": _Row(_ALL, lambda x, i: np.min(x, i), lambda x, i: torch.amin(x, i), "ReduceMin"),
     "MAX": _Row(_ALL, lambda x, i: np.max(x, i), lambda x, i: torch.amax(x, i), "ReduceMax"),
     "ARGMIN": _Row(
-        _ALL,
-        lambda x, i: _position(np.argmin, x, i),
-        lambda x, i: _torch_position(torch.argmin, x, i),
-        "ArgMin",
+        _ALL, lambda x, i: _position(np.argmin, x, i), lambda x, i: _torch_position(torch.argmin, x, i), "ArgMin"
     ),
     "ARGMAX": _Row(
-        _ALL,
-        lambda x, i: _position(np.argmax, x, i),
-        lambda x, i: _torch_position(torch.argmax, x, i),
-        "ArgMax",
+        _ALL, lambda x, i: _position(np.argmax, x, i), lambda x, i: _torch_position(torch.argmax, x, i), "ArgMax"
     ),
 }
 

@@ -32,11 +32,7 @@ def _output(data_type: str, *sizes: int) -> dict[str, Any]:
 
 
 def _window(offset: int, width: int, stride: int = 1) -> dict[str, Any]:
-    return {
-        "InputWindowOffsets": [0, offset],
-        "InputWindowSizes": [ROWS, width],
-        "InputWindowStrides": [1, stride],
-    }
+    return {"InputWindowOffsets": [0, offset], "InputWindowSizes": [ROWS, width], "InputWindowStrides": [1, stride]}
 
 
 def _views() -> Iterator[Cell]:

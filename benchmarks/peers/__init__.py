@@ -17,12 +17,7 @@ from .call import Call, Make, arrays
 
 __all__ = ["PEERS", "Call", "Cell", "arrays", "peers_of"]
 
-PEERS: dict[str, Make] = {
-    "numpy": numpy.call,
-    "onnxruntime": onnxruntime.call,
-    "torch": torch.call,
-    "jax": jax.call,
-}
+PEERS: dict[str, Make] = {"numpy": numpy.call, "onnxruntime": onnxruntime.call, "torch": torch.call, "jax": jax.call}
 """What makes the calls of each peer, by package."""
 
 

@@ -163,10 +163,7 @@ _ALL = (
         start=_script("mlserver_server.py"),
         forms=(
             Form(
-                "v2, base64",
-                "base64",
-                _mlserver,
-                lambda _, reply: _from_base64(reply.json()["outputs"][0]["data"][0]),
+                "v2, base64", "base64", _mlserver, lambda _, reply: _from_base64(reply.json()["outputs"][0]["data"][0])
             ),
         ),
         settings="parallel_workers=0 (in process), no compression, no access log, uvloop, httptools",
@@ -179,10 +176,7 @@ _ALL = (
         start=_script("kserve_server.py"),
         forms=(
             Form(
-                "v1, base64",
-                "base64",
-                _instances,
-                lambda _, reply: _from_base64(reply.json()["predictions"][0]["b64"]),
+                "v1, base64", "base64", _instances, lambda _, reply: _from_base64(reply.json()["predictions"][0]["b64"])
             ),
             Form("v1, raw bytes", "binary", lambda case: _raw(case, _V1), _of_raw),
             Form("v2, binary", "binary", lambda case: _v2(case, "argmax"), _of_tail),

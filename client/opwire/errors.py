@@ -166,11 +166,7 @@ class ContractViolation(OpwireError, ValueError):
     ) -> None:
         count = f"{len(violations)} violation{'s' if len(violations) != 1 else ''} of the operator contract"
         super().__init__(
-            ProblemCode.CONTRACT_VIOLATION,
-            detail or count,
-            violations=violations,
-            request_id=request_id,
-            **members,
+            ProblemCode.CONTRACT_VIOLATION, detail or count, violations=violations, request_id=request_id, **members
         )
 
 

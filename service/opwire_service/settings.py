@@ -82,8 +82,7 @@ class Limits:
     timeout_ms: Annotated[int, Option("Default and maximum time of a request, in milliseconds.", 1)] = 60_000
     receive_ms: Annotated[int, Option("Maximum time for a body to arrive, in milliseconds.", 1)] = 60_000
     max_wait_ms: Annotated[
-        int,
-        Option("Maximum expected wait for a device, and maximum wait of a body for memory, in milliseconds.", 0),
+        int, Option("Maximum expected wait for a device, and maximum wait of a body for memory, in milliseconds.", 0)
     ] = 5000
 
     def to_json(self) -> dict[str, int]:
@@ -181,8 +180,7 @@ class Settings:
         ),
     ] = None
     node_device: Annotated[
-        str,
-        Option("Class of the CPU device on the nodes of a cluster.", metavar="MODULE:CLASS", group=_DEVICES),
+        str, Option("Class of the CPU device on the nodes of a cluster.", metavar="MODULE:CLASS", group=_DEVICES)
     ] = "opwire_service.devices.cpu:CpuDevice"
     shared_memory_prefix: Annotated[
         str | None,
@@ -196,10 +194,6 @@ class Settings:
     def share(self) -> Settings:
         """Returns the settings of one worker: the bounds of the whole server, divided by the number of workers."""
         limits, count = self.limits, self.workers
-        part = replace(
-            limits,
-            queued=-(-limits.queued // count),
-            memory_bytes=max(1, limits.memory_bytes // count),
-        )
+        part = replace(limits, queued=-(-limits.queued // count), memory_bytes=max(1, limits.memory_bytes // count))
         # With two threads, one can be reserved for short operators.
         return replace(self, threads=min(self.threads, max(2, self.threads // count)), limits=part)

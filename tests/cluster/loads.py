@@ -18,11 +18,7 @@ ROWS, COLUMNS = 256, 300
 
 OPERATOR: dict[str, Any] = {
     "type": "REDUCE",
-    "desc": {
-        "Function": "SUM",
-        "InputTensor": {"DataType": "FLOAT32", "Sizes": [ROWS, COLUMNS]},
-        "Axes": [1],
-    },
+    "desc": {"Function": "SUM", "InputTensor": {"DataType": "FLOAT32", "Sizes": [ROWS, COLUMNS]}, "Axes": [1]},
 }
 """Sums of rows of 300 KB in all, more than Ray sends without its object store."""
 

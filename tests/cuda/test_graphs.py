@@ -212,11 +212,7 @@ def test_a_stopped_graph_ends_between_its_nodes(cuda):
         operator = {"Function": "SUM_SQUARE", "InputTensor": desc, "Axes": [0]}
         nodes[f"n{i}"] = {"type": "REDUCE", "desc": operator, "inputs": {"InputTensor": source}}
         source = f"n{i}"
-    nodes["last"] = {
-        "type": "ELEMENT_WISE_ABS",
-        "desc": {"InputTensor": one},
-        "inputs": {"InputTensor": source},
-    }
+    nodes["last"] = {"type": "ELEMENT_WISE_ABS", "desc": {"InputTensor": one}, "inputs": {"InputTensor": source}}
     plan = check_graph({"nodes": nodes, "outputs": {"y": "last"}})
     stopped = threading.Event()
     timer = threading.Timer(0.3, stopped.set)

@@ -33,11 +33,7 @@ def test_transposed_tensors_are_copied(cuda, shape, dtype):
 def test_slices_and_tiles_match_numpy(cuda, dtype):
     array = counted(dtype, 40, 300)
     for offset, size, stride in ((0, 300, 1), (1, 298, 1), (4, 256, 1), (3, 290, -1), (2, 297, 3), (1, 299, -2)):
-        fields = {
-            "InputWindowOffsets": [3, offset],
-            "InputWindowSizes": [30, size],
-            "InputWindowStrides": [-1, stride],
-        }
+        fields = {"InputWindowOffsets": [3, offset], "InputWindowSizes": [30, size], "InputWindowStrides": [-1, stride]}
         found = moved(cuda, "SLICE1", {"InputTensor": array}, **fields)["OutputTensor"]
         assert same_bits(found, array[3:33, offset : offset + size][::-1, ::stride])
     tiled = moved(cuda, "TILE", {"InputTensor": array}, Repeats=[3, 2])["OutputTensor"]

@@ -47,10 +47,7 @@ def http() -> Iterator[httpx.Client]:
 
 IN_FORMS = [
     pytest.param(
-        form,
-        *row,
-        id=f"{form}-{row}",
-        marks=[] if form == "binary" or str(row) in VARIED else [pytest.mark.thorough],
+        form, *row, id=f"{form}-{row}", marks=[] if form == "binary" or str(row) in VARIED else [pytest.mark.thorough]
     )
     for form in bodies.FORMS
     for row in ROWS

@@ -17,11 +17,7 @@ from pathlib import Path
 
 PACKAGE = "torch-directml"
 
-VERSIONS = {
-    "5_0+": "0.1.13.1.dev230119",
-    "5_2": "0.1.13.1.dev230413",
-    "6_2": "0.2.1.dev240521",
-}
+VERSIONS = {"5_0+": "0.1.13.1.dev230119", "5_2": "0.1.13.1.dev230413", "6_2": "0.2.1.dev240521"}
 """The version of the package by the feature level that its library reports; ``5_0+`` also takes parts of 5_1."""
 
 _LIBRARY = "libdirectml.so"

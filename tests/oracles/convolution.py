@@ -109,8 +109,4 @@ def _quantized(plan: Plan, inputs: Mapping[str, Array]) -> dict[str, Answer]:
     return {"OutputTensor": found}
 
 
-EXPECTED = {
-    "CONVOLUTION": _floats,
-    "CONVOLUTION_INTEGER": _integers,
-    "QUANTIZED_LINEAR_CONVOLUTION": _quantized,
-}
+EXPECTED = {"CONVOLUTION": _floats, "CONVOLUTION_INTEGER": _integers, "QUANTIZED_LINEAR_CONVOLUTION": _quantized}

@@ -255,11 +255,6 @@ def _draw_regions(draw: Any, plan: Plan) -> dict[str, Array]:
     return drawn if draw(st.integers(0, 7)) else {}
 
 
-EXPECTED = {
-    "ROI_POOLING": _pooled,
-    "ROI_ALIGN": _aligned,
-    "ROI_ALIGN1": _aligned,
-    "ROI_ALIGN_GRAD": _gradient,
-}
+EXPECTED = {"ROI_POOLING": _pooled, "ROI_ALIGN": _aligned, "ROI_ALIGN1": _aligned, "ROI_ALIGN_GRAD": _gradient}
 
 INPUTS = dict.fromkeys(EXPECTED, _draw_regions)

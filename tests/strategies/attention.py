@@ -28,13 +28,7 @@ LAYOUTS = (
     ("StackedQueryKeyTensor", "ValueTensor"),
     ("StackedQueryKeyValueTensor",),
 )
-MASKS = (
-    "NONE",
-    "KEY_SEQUENCE_LENGTH",
-    "KEY_SEQUENCE_END_START",
-    "KEY_QUERY_SEQUENCE_LENGTH_START_END",
-    "BOOLEAN",
-)
+MASKS = ("NONE", "KEY_SEQUENCE_LENGTH", "KEY_SEQUENCE_END_START", "KEY_QUERY_SEQUENCE_LENGTH_START_END", "BOOLEAN")
 PLAIN = ("QueryTensor", "KeyTensor", "ValueTensor", "OutputTensor")
 """The tensors that have one rank."""
 

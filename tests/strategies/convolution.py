@@ -7,13 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from opwire.operators.filters import (
-    FilterFits,
-    FiltersFillOutput,
-    OutputPaddingFits,
-    PaddingLeavesOutput,
-    PerFilter,
-)
+from opwire.operators.filters import FilterFits, FiltersFillOutput, OutputPaddingFits, PaddingLeavesOutput, PerFilter
 from opwire.rules import Rule
 from opwire.rules.numbers import Between, Number
 from opwire.rules.tensors import SameRank, SameSizes

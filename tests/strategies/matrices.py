@@ -176,12 +176,7 @@ def _fused(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
             desc["Axes"] = draw(st.lists(st.integers(0, 1), min_size=1, max_size=2, unique=True))
 
 
-NAMES = (
-    "GEMM",
-    "MATRIX_MULTIPLY_INTEGER",
-    "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
-    "QUANTIZED_LINEAR_MATRIX_MULTIPLY",
-)
+NAMES = ("GEMM", "MATRIX_MULTIPLY_INTEGER", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT", "QUANTIZED_LINEAR_MATRIX_MULTIPLY")
 
 FAMILIES = ("matrix",)
 

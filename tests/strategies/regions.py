@@ -88,5 +88,5 @@ SIZES: dict[str, Callable[[Mapping[str, Any]], Sizes]] = {
     "RANDOM_GENERATOR": _given("OutputTensor"),
 }
 SEVERAL: dict[str, Callable[[Mapping[str, Any]], dict[str, Sizes]]] = {
-    "ROI_ALIGN_GRAD": lambda desc: {},  # both are optional
+    "ROI_ALIGN_GRAD": lambda desc: {}  # both are optional
 }

@@ -7,17 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from opwire.fields import (
-    Array,
-    Enumerated,
-    Member,
-    Nested,
-    NestedArray,
-    Scalar,
-    Struct,
-    TypeChoice,
-    Union,
-)
+from opwire.fields import Array, Enumerated, Member, Nested, NestedArray, Scalar, Struct, TypeChoice, Union
 from opwire.level import FeatureLevel
 from opwire.schema import schema_of
 

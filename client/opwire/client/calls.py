@@ -18,16 +18,7 @@ from ..tensor import Array, BufferTensorDesc, DataType, packed_strides
 from ..tensor_desc import read_tensor
 from ..tensor_names import element
 from ..wire import Call
-from .arrays import (
-    ArrayLike,
-    DTypeLike,
-    TensorLike,
-    as_array,
-    as_array_or_bytes,
-    fit,
-    layout_of,
-    with_type_names,
-)
+from .arrays import ArrayLike, DTypeLike, TensorLike, as_array, as_array_or_bytes, fit, layout_of, with_type_names
 
 Axes = SupportsIndex | Iterable[SupportsIndex]
 Direction = AxisDirection | Literal["INCREASING", "DECREASING"]

@@ -109,10 +109,7 @@ class _Writer:
         self._files.add(file.removesuffix(".npy"))
         with (self.folder / file).open("wb") as opened:
             np.lib.format.write_array(opened, np.ascontiguousarray(stored), allow_pickle=False)
-        return {
-            "initialValuesDataType": DataType.of(stored.dtype).name,
-            "initialValues": {"sourcePath": file},
-        }
+        return {"initialValuesDataType": DataType.of(stored.dtype).name, "initialValues": {"sourcePath": file}}
 
 
 def _complete(node: Mapping[str, Any], step: Step) -> dict[str, Any]:

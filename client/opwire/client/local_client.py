@@ -142,11 +142,7 @@ class LocalClient(OperatorMethods[Result, PoolingResult]):
             return error
 
     def validate(
-        self,
-        operator: AnyGraph,
-        feature_level: FeatureLevel | str | int | None = None,
-        *,
-        strict: bool | None = None,
+        self, operator: AnyGraph, feature_level: FeatureLevel | str | int | None = None, *, strict: bool | None = None
     ) -> Validation:
         """As ``Client.validate``."""
         options = self._settings.checking(feature_level, strict).contract()

@@ -44,12 +44,7 @@ class OperatorMethods(Reductions[R], Generic[R, P]):
         """Runs a pooling that also returns indices."""
 
     @explains_keywords
-    def execute(
-        self,
-        operator: AnyGraph,
-        inputs: Inputs,
-        **options: Unpack[CallOptions],
-    ) -> R:
+    def execute(self, operator: AnyGraph, inputs: Inputs, **options: Unpack[CallOptions]) -> R:
         """Runs any operator or graph.
 
         >>> desc = {"InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}, "Function": "MAX", "Axes": [1]}

@@ -184,12 +184,7 @@ class _Comparison:
             )
         )
         return NodeDifference(
-            node.name,
-            node.operator,
-            types,
-            tuple(_read([*before, node])),
-            tensors,
-            tuple(each.name for each in before),
+            node.name, node.operator, types, tuple(_read([*before, node])), tensors, tuple(each.name for each in before)
         )
 
 

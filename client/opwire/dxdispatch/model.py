@@ -21,10 +21,7 @@ from .model_object import ModelObject
 from .resources import Buffer, read_buffer
 from .text import read_text
 
-_FOREIGN = {
-    "hlsl": "an HLSL compute shader",
-    "onnx": "an ONNX model",
-}
+_FOREIGN = {"hlsl": "an HLSL compute shader", "onnx": "an ONNX model"}
 _GRAPH = "dmlserializedgraph"
 _COMPILE_TYPES = {"DmlCompileOp": 0, "DmlCompileGraph": 1}
 _EXECUTION_FLAGS = {

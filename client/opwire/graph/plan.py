@@ -102,10 +102,7 @@ GRAPH: Operator[Steps] = Operator(
 
 
 def graph_plan(
-    steps: Steps,
-    level: FeatureLevel,
-    inputs: Mapping[str, BufferTensorDesc],
-    outputs: Mapping[str, BufferTensorDesc],
+    steps: Steps, level: FeatureLevel, inputs: Mapping[str, BufferTensorDesc], outputs: Mapping[str, BufferTensorDesc]
 ) -> Plan:
     """Returns the plan of a graph, which devices run like any other."""
     return Plan(GRAPH, level, steps, inputs, outputs, _work(steps, {}))

@@ -54,10 +54,7 @@ _BINDINGS: Schema = {
     "type": "object",
     "description": "by name of the tensor's field, a resource, or a list of resources for an array of tensors",
     "additionalProperties": {
-        "anyOf": [
-            ref("Piece"),
-            {"type": "array", "minItems": 1, "maxItems": MOST_TENSORS, "items": ref("Piece")},
-        ]
+        "anyOf": [ref("Piece"), {"type": "array", "minItems": 1, "maxItems": MOST_TENSORS, "items": ref("Piece")}]
     },
 }
 _COMMAND: Schema = {

@@ -51,12 +51,7 @@ GRAPHS: Mapping[str, Schema] = {
     "NamedGraph": object_schema(
         ["nodes", "outputs"],
         {
-            "nodes": {
-                "type": "object",
-                "minProperties": 1,
-                "maxProperties": MOST_NODES,
-                "additionalProperties": _NODE,
-            },
+            "nodes": {"type": "object", "minProperties": 1, "maxProperties": MOST_NODES, "additionalProperties": _NODE},
             "inputs": _INPUTS,
             "outputs": {"type": "object", "minProperties": 1, "additionalProperties": _SOURCE},
         },

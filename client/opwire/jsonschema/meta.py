@@ -62,8 +62,7 @@ _PAGE: Schema = {
     "minProperties": 1,
 }
 _LIMITS = _object(
-    _LIMITED,
-    {"dimensions": {"type": "array", "items": {"type": "string"}}, "optional": _OPTIONAL, "page": _PAGE},
+    _LIMITED, {"dimensions": {"type": "array", "items": {"type": "string"}}, "optional": _OPTIONAL, "page": _PAGE}
 )
 _BASIS: Schema = {
     "enum": [basis.value for basis in Basis],
@@ -130,10 +129,7 @@ META: Schema = {
             "feature_levels": {"type": "array", "items": _LEVEL},
             "enums": {"type": "object", "propertyNames": _NAME, "additionalProperties": _ENUM},
             "flags": {"type": "object", "propertyNames": _NAME, "additionalProperties": _ENUM},
-            "structs": {
-                "type": "object",
-                "additionalProperties": _object({"number": _NUMBER, "members": _NAMES}),
-            },
+            "structs": {"type": "object", "additionalProperties": _object({"number": _NUMBER, "members": _NAMES})},
             "operators": {"type": "object", "propertyNames": _NAME, "additionalProperties": _OPERATOR},
         }
     ),

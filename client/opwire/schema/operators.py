@@ -120,9 +120,7 @@ def _row(row: dict[str, Any], optional: frozenset[str]) -> SupportRow:
     return SupportRow(FeatureLevel.parse(row["from"]), tensors, required)
 
 
-ASKED = frozenset(
-    (FeatureLevel.V5_2, FeatureLevel.V6_1, FeatureLevel.V6_2, FeatureLevel.V6_3, FeatureLevel.V6_4),
-)
+ASKED = frozenset((FeatureLevel.V5_2, FeatureLevel.V6_1, FeatureLevel.V6_2, FeatureLevel.V6_3, FeatureLevel.V6_4))
 """The levels at which DirectML itself was asked which descs it accepts."""
 
 

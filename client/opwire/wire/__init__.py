@@ -24,13 +24,7 @@ from .encoded import EncodedTensor, encoded_inputs
 from .framing import BINARY, HEAD_LENGTH, JSON, Buffer, Parts, parse_json, split_body
 from .in_process import Executed, registration_of, request_of, result_of, validation_of
 from .inputs import are_views, read_inputs
-from .models import (
-    ModelGiven,
-    ModelRequest,
-    parse_execute_unless_model,
-    parse_model,
-    parse_validate_unless_model,
-)
+from .models import ModelGiven, ModelRequest, parse_execute_unless_model, parse_model, parse_validate_unless_model
 from .payloads import Numbers, Payload
 from .registrations import parse_registration, read_constants
 from .request_body import NODE_BYTES, RequestBody

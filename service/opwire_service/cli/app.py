@@ -60,8 +60,7 @@ def _show_version(is_wanted: bool) -> None:
 @app.callback()
 def _app_options(
     _version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None: ...
 
@@ -282,13 +281,9 @@ def _show_outputs(executed: Executed, output: Path | None, as_json: bool) -> Non
             render.print_lines(render.tensor_lines(name, desc, buffers[name]))
 
 
-command(
-    app,
-    "level",
-    FILES,
-    "opwire level model.onnx",
-    "opwire level model.onnx --level 4_1 --dim batch=1",
-)(level_command)
+command(app, "level", FILES, "opwire level model.onnx", "opwire level model.onnx --level 4_1 --dim batch=1")(
+    level_command
+)
 command(app, "export", FILES, "opwire export model.onnx folder")(export_command)
 command(
     app,
@@ -319,13 +314,7 @@ command(
     "opwire serve --device auto --memory-bytes 8GiB",
     "opwire serve --check",
 )(serve_command)
-command(
-    app,
-    "warmup",
-    SERVERS,
-    "opwire warmup",
-    "opwire warmup --device cpu",
-)(warmup_command)
+command(app, "warmup", SERVERS, "opwire warmup", "opwire warmup --device cpu")(warmup_command)
 command(app, "key", SERVERS, "opwire key alice >> keys", "opwire key alice --own < password")(key_command)
 app.add_typer(graph_app, name="graph", rich_help_panel=SERVERS)
 command(

@@ -72,8 +72,7 @@ def diff_command(
     seed: Annotated[int, typer.Option(min=0, rich_help_panel=_INPUTS, help="Seed of the inputs that are drawn.")] = 0,
     draw: DrawOption = "normal",
     cumulative: Annotated[
-        bool,
-        typer.Option("--cumulative", help="Show the errors of whole runs, which grow from node to node."),
+        bool, typer.Option("--cumulative", help="Show the errors of whole runs, which grow from node to node.")
     ] = False,
     ulp: Annotated[
         float | None, typer.Option(min=0, rich_help_panel=_ALLOWED, metavar="N", help="Allow up to N ULP.")

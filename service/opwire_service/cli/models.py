@@ -36,10 +36,7 @@ def is_model(file: str) -> bool:
 
 
 def level_command(
-    model: ModelArgument,
-    level: LevelOption = None,
-    dimensions: DimensionOption = None,
-    as_json: JsonOption = False,
+    model: ModelArgument, level: LevelOption = None, dimensions: DimensionOption = None, as_json: JsonOption = False
 ) -> None:
     """Show the feature level that each node of an ONNX model needs, and why. With --level, exit with 1 if one fails.
 

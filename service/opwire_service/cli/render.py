@@ -135,12 +135,7 @@ def step_json(step: Step, microseconds: int) -> dict[str, object]:
     if isinstance(step, Save):
         return {"type": "writeFile", "resource": step.resource, "path": str(step.path)}
     data_type = DataType.of(step.values.dtype).name
-    return {
-        "type": "print",
-        "resource": step.resource,
-        "data_type": data_type,
-        "values": write_numbers(step.values),
-    }
+    return {"type": "print", "resource": step.resource, "data_type": data_type, "values": write_numbers(step.values)}
 
 
 def rows_at(info: OperatorInfo, level: FeatureLevel | None) -> list[RowInfo]:

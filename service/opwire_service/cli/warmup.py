@@ -17,9 +17,7 @@ def warmup_command(
     devices: Annotated[
         list[str] | None,
         typer.Option(
-            "--device",
-            metavar="NAME",
-            help="Device to prepare; repeatable. [default: auto, all available devices]",
+            "--device", metavar="NAME", help="Device to prepare; repeatable. [default: auto, all available devices]"
         ),
     ] = None,
 ) -> None:

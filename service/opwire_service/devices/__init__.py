@@ -8,11 +8,7 @@ from typing import Any
 
 from .base import Device, DeviceUnavailable
 
-DEVICES = {
-    "reference": ".reference:ReferenceDevice",
-    "cpu": ".cpu:CpuDevice",
-    "cuda": ".cuda.device:CudaDevice",
-}
+DEVICES = {"reference": ".reference:ReferenceDevice", "cpu": ".cpu:CpuDevice", "cuda": ".cuda.device:CudaDevice"}
 """Module and class of each kind of device."""
 
 AUTO = "auto"

@@ -59,12 +59,7 @@ class ReferenceDevice(Device):
 
     def describe(self) -> dict[str, object]:
         """See ``Device.describe``."""
-        return {
-            "name": self.name,
-            "kind": "reference",
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        }
+        return {"name": self.name, "kind": "reference", "python": platform.python_version(), "numpy": np.__version__}
 
     def close(self) -> None:
         """Does nothing."""

@@ -19,12 +19,7 @@ MAX_TENSORS = 512
 
 
 async def register(
-    engine: Engine,
-    name: str,
-    owner: str | None,
-    body: Buffer,
-    head_length: str | None,
-    request: Request,
+    engine: Engine, name: str, owner: str | None, body: Buffer, head_length: str | None, request: Request
 ) -> tuple[RegisteredGraph, bool]:
     """Registers the graph in a request body.
 

@@ -83,11 +83,7 @@ class Application:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        counted: Metrics,
-        protocols: Sequence[WireProtocol] = (),
-        folder: Path | None = None,
+        self, settings: Settings, counted: Metrics, protocols: Sequence[WireProtocol] = (), folder: Path | None = None
     ) -> None:
         root, labels = settings.root_path, route_labels([label for each in protocols for label in each.labels])
         if root and any(path.startswith(f"{root}/") or path == root for path in labels):

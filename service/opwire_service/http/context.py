@@ -30,13 +30,7 @@ def request_id(given: bytes | None) -> str:
 
 
 def ended_request(
-    scope: Scope,
-    identity: str,
-    route: str,
-    status: int,
-    code: str,
-    microseconds: int,
-    request: Request | None = None,
+    scope: Scope, identity: str, route: str, status: int, code: str, microseconds: int, request: Request | None = None
 ) -> Ended:
     """Returns the record of a completed request for traces and the log; see ``Ended``."""
     state = scope.get("state", {})

@@ -144,11 +144,7 @@ class _Session:
     """The memory of a model's buffers, and the preparation of its commands on it."""
 
     def __init__(
-        self,
-        buffers: Mapping[str, Buffer],
-        memory: Mapping[str, Array],
-        plans: Mapping[str, Plan],
-        output_folder: Path,
+        self, buffers: Mapping[str, Buffer], memory: Mapping[str, Array], plans: Mapping[str, Plan], output_folder: Path
     ) -> None:
         self.buffers = buffers
         self.memory = memory

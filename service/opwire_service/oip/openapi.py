@@ -175,8 +175,7 @@ SCHEMAS: dict[str, Schema] = {
     },
     "InferRegions": _list(
         object_schema(
-            ["name", "key", "offset", "byte_size"],
-            {"name": _TEXT, "key": _TEXT, "offset": _COUNT, "byte_size": _COUNT},
+            ["name", "key", "offset", "byte_size"], {"name": _TEXT, "key": _TEXT, "offset": _COUNT, "byte_size": _COUNT}
         )
     ),
     "InferIndex": _list(

@@ -125,10 +125,7 @@ class HttpServer(uvicorn.Server):
         if type(loop).__module__.partition(".")[0] != "uvloop":
             return
         protocol = partial(
-            self._acceptor,
-            config=self.config,
-            server_state=self.server_state,
-            app_state=self.lifespan.state,
+            self._acceptor, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
         for listening in [made for server in self.servers for made in server.sockets]:
             for _ in range(_NEW_CONNECTIONS - 1):

@@ -112,10 +112,7 @@ def test_a_wrong_answer_is_not_measured(tmp_path):
         loads.append(url)
         return Measured(1, 0, 1.0, 1.0, 1.0, 1.0)
 
-    with (
-        serving(contender, HERE, "", contender.forms[0]) as started,
-        pytest.raises(ValueError, match="wrong answer"),
-    ):
+    with serving(contender, HERE, "", contender.forms[0]) as started, pytest.raises(ValueError, match="wrong answer"):
         list(rows(contender, contender.forms[0], started, started, [SMALL], Plan(1, 1, loads.append, load)))
     assert loads == []
 

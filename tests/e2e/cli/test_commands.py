@@ -22,11 +22,7 @@ from tests.support.paths import MODELS
 
 DESC = {
     "type": "DML_OPERATOR_ARGMAX",
-    "desc": {
-        "InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
-        "Axes": [1],
-        "AxisDirection": "INCREASING",
-    },
+    "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]}, "Axes": [1], "AxisDirection": "INCREASING"},
 }
 ROWS = [[1, 5, 2], [9, 3, "NaN"]]
 REQUEST = {"feature_level": "5_0", "operator": DESC, "inputs": {"InputTensor": {"data": ROWS}}}

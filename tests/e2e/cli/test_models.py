@@ -101,11 +101,7 @@ def test_an_exported_model_computes_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (
-            ["level", UPSCALE],
-            2,
-            '"image" is float[batch, 3, 8, 8]; give the sizes of its dimensions: batch=SIZE',
-        ),
+        (["level", UPSCALE], 2, '"image" is float[batch, 3, 8, 8]; give the sizes of its dimensions: batch=SIZE'),
         (["level", IMAGE], 2, "upscale.npy is not an ONNX model"),
         (["level", "missing.onnx"], 2, "missing.onnx: No such file"),
         (["level", UPSCALE, "--dim", "batch"], 2, "expected NAME=SIZE"),

@@ -158,11 +158,7 @@ def test_vendored_files_match_their_table():
 REQUEST = {
     "operator": {
         "type": "ARGMAX",
-        "desc": {
-            "InputTensor": {"DataType": "FLOAT32", "Sizes": [3]},
-            "Axes": [0],
-            "AxisDirection": "INCREASING",
-        },
+        "desc": {"InputTensor": {"DataType": "FLOAT32", "Sizes": [3]}, "Axes": [0], "AxisDirection": "INCREASING"},
     },
     "inputs": {"InputTensor": {"data": [1, 3, 2]}},
 }

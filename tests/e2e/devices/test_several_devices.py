@@ -89,10 +89,7 @@ def http() -> Iterator[httpx.Client]:
     """A server with the CPU, the reference, and three GPUs with 8 MiB each."""
     devices = ("--device", "auto", "--device", "reference", "--device", "cuda:1")
     env = {COUNT: "3", MEMORY: str(8 * MIB)}
-    with (
-        served(*devices, env=env) as found,
-        httpx.Client(base_url=found.url, timeout=30) as client,
-    ):
+    with served(*devices, env=env) as found, httpx.Client(base_url=found.url, timeout=30) as client:
         yield client
 
 

@@ -302,11 +302,7 @@ def test_identical_heads_with_different_descs_are_told_apart(server, connection)
 
 @pytest.mark.parametrize(
     ("wrong", "status"),
-    [
-        (described("SUB", [3]), 422),
-        (described("SUM", [4]), 422),
-        (described("SUM", [3])[:-300] + b" " * 300, 400),
-    ],
+    [(described("SUB", [3]), 422), (described("SUM", [4]), 422), (described("SUM", [3])[:-300] + b" " * 300, 400)],
 )
 def test_an_invalid_desc_after_an_identical_head_is_refused(server, connection, wrong, status):
     for request_, _ in DESCRIBED:

@@ -74,10 +74,7 @@ def test_a_response_has_all_members(http, devices):
     answer = response.json()
     assert set(answer) == {"outputs", "feature_level", "device", "timing", "request_id"}
     assert answer["outputs"] == {
-        "OutputTensor": {
-            "desc": {"DataType": "FLOAT32", "Sizes": [1], "TotalTensorSizeInBytes": 4},
-            "data": [7.0],
-        }
+        "OutputTensor": {"desc": {"DataType": "FLOAT32", "Sizes": [1], "TotalTensorSizeInBytes": 4}, "data": [7.0]}
     }
     assert answer["feature_level"] == "DML_FEATURE_LEVEL_6_4"
     assert answer["device"] == devices[0]

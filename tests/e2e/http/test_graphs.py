@@ -269,10 +269,7 @@ def filled(elements: int, strides: list[int] | None = None, nodes: int = 1) -> d
 
 @pytest.mark.parametrize(
     ("graph", "said"),
-    [
-        (filled(2**29), "elements in OutputTensor of the node"),
-        (filled(2, [2**30]), "bytes of output of the node"),
-    ],
+    [(filled(2**29), "elements in OutputTensor of the node"), (filled(2, [2**30]), "bytes of output of the node")],
 )
 def test_intermediate_tensors_have_the_bounds_of_operators(http, graph, said):
     request = {"graph": graph, "inputs": {}, "output_format": "numbers"}

@@ -151,10 +151,7 @@ def test_a_body_waits_for_memory():
 
 def test_a_disconnect_ends_the_wait_for_memory():
     head, body = request(VALUES)
-    with (
-        serving(Settings(port=0, limits=Limits(memory_bytes=3_000_000))) as server,
-        connect(server.url or "") as first,
-    ):
+    with serving(Settings(port=0, limits=Limits(memory_bytes=3_000_000))) as server, connect(server.url or "") as first:
         memory = server.service.engine.memory
         first.sendall(head + body[:1000])
         until(lambda: memory.held > 1_000_000)
@@ -208,10 +205,7 @@ def test_a_refused_client_can_still_read_the_response():
 
 def test_a_stalled_body_times_out():
     head, body = request(VALUES)
-    with (
-        serving(Settings(port=0, limits=Limits(receive_ms=300))) as server,
-        connect(server.url or "") as connection,
-    ):
+    with serving(Settings(port=0, limits=Limits(receive_ms=300))) as server, connect(server.url or "") as connection:
         connection.sendall(head + body[: len(body) // 2])
         status, headers, answer = next_answer(connection)
         assert read_problem(status, headers, answer)["code"] == "slow_body"

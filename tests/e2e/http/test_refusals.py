@@ -113,10 +113,7 @@ def test_malformed_requests_are_refused(http, sent, found):
 
 @pytest.mark.parametrize(
     ("sent", "found"),
-    [
-        ({}, [("missing_field", "")]),
-        ({"operator": OPERATOR, "inputs": {}}, [("unknown_field", "/inputs")]),
-    ],
+    [({}, [("missing_field", "")]), ({"operator": OPERATOR, "inputs": {}}, [("unknown_field", "/inputs")])],
 )
 def test_malformed_validation_requests_are_refused(http, sent, found):
     assert refused(http, sent, "/v1/validate") == ("invalid_request", found)
@@ -138,10 +135,7 @@ def test_malformed_batches_are_refused(http, sent, found):
 @pytest.mark.parametrize("level", ["9_9", 5, True, [], {}, 16640.0, "4.1"])
 def test_unknown_levels_are_refused(http, level):
     sent = {"operator": OPERATOR, "feature_level": level}
-    assert refused(http, sent, "/v1/validate") == (
-        "contract_violation",
-        [("unknown_feature_level", "/feature_level")],
-    )
+    assert refused(http, sent, "/v1/validate") == ("contract_violation", [("unknown_feature_level", "/feature_level")])
     assert refused(http, {**sent, "inputs": {"InputTensor": TEXT}}) == (
         "contract_violation",
         [("unknown_feature_level", "/feature_level")],

@@ -26,10 +26,7 @@ LINGERING = 128
 def full() -> Iterator[HttpServer]:
     """A server whose memory is taken by one client, and that lets no other wait for it."""
     limits = Limits(memory_bytes=3_000_000, queued=0, timeout_ms=120_000, receive_ms=120_000)
-    with (
-        serving(Settings(port=0, devices=("reference",), limits=limits)) as server,
-        connect(server.url or "") as first,
-    ):
+    with serving(Settings(port=0, devices=("reference",), limits=limits)) as server, connect(server.url or "") as first:
         first.sendall(HEAD + bytes(1000))
         until(lambda: server.service.engine.memory.held > 1_000_000)
         yield server

@@ -229,10 +229,7 @@ def test_a_registered_graph_and_its_model_have_the_declared_inputs(make_client: 
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [
-        (infer_input(VALUES.T.copy()), "has the shape"),
-        (infer_input(VALUES.astype(np.int32), "INT32"), "is FP32"),
-    ],
+    [(infer_input(VALUES.T.copy()), "has the shape"), (infer_input(VALUES.astype(np.int32), "INT32"), "is FP32")],
 )
 def test_a_model_refuses_other_tensors(http, triton, name, given, said):
     http.put(f"/v1/graphs/{name}", json={"graph": adds(7)})

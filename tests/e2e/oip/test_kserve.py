@@ -67,10 +67,7 @@ async def test_health_and_readiness_are_reported(client, server_url):
 
 @pytest.mark.parametrize(
     ("model", "axes", "said"),
-    [
-        ("FLATTEN", "[0]", 'there is no model "FLATTEN"'),
-        ("ARGMAX", "[7]", "axis 7 given for an InputTensor of rank 2"),
-    ],
+    [("FLATTEN", "[0]", 'there is no model "FLATTEN"'), ("ARGMAX", "[7]", "axis 7 given for an InputTensor of rank 2")],
 )
 async def test_refusals_reach_the_caller(client, server_url, model, axes, said):
     operator = EXECUTABLE["ARGMAX"]

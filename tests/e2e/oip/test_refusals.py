@@ -39,11 +39,7 @@ def refused(http: httpx.Client, sent: object, path: str = INFER) -> tuple[int, l
 
 
 def malformed(
-    http: httpx.Client,
-    content: bytes,
-    headers: dict[str, str] | None = None,
-    status: int = 400,
-    sent: object = None,
+    http: httpx.Client, content: bytes, headers: dict[str, str] | None = None, status: int = 400, sent: object = None
 ) -> Any:
     response = http.post(INFER, content=content, headers=headers)
     assert response.status_code == status

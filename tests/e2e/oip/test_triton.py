@@ -343,11 +343,7 @@ def test_refusals_reach_the_caller(client, changes, status, said):
 
 @pytest.mark.parametrize(
     ("datatype", "array"),
-    [
-        ("BF16", np.zeros(3, bfloat16)),
-        ("BOOL", np.zeros(3, bool)),
-        ("BYTES", np.array([b"a"], object)),
-    ],
+    [("BF16", np.zeros(3, bfloat16)), ("BOOL", np.zeros(3, bool)), ("BYTES", np.array([b"a"], object))],
 )
 def test_data_types_unknown_to_directml_are_refused(client, datatype, array):
     tensor = triton.InferInput("InputTensor", array.shape, datatype)

@@ -71,11 +71,7 @@ def check_problem(problem: Any, sent: object = None) -> Mapping[str, Any]:
 
 
 def read_problem(
-    status: int,
-    headers: Mapping[str, str],
-    body: bytes,
-    sent: object = None,
-    media: str = "application/problem+json",
+    status: int, headers: Mapping[str, str], body: bytes, sent: object = None, media: str = "application/problem+json"
 ) -> Mapping[str, Any]:
     """Returns the problem of an error response, checked."""
     assert headers["content-type"] == media

@@ -173,8 +173,7 @@ def quantized() -> ModelProto:
     y = net.add("Flatten", y)
     z = net.add("QuantizeLinear", y, scale(0.0625), zero)
     z = net.add(
-        "QLinearMatMul",
-        *(z, scale(0.0625), zero, integers(16, 10), scale(0.01), weights_zero, scale(0.125), zero),
+        "QLinearMatMul", *(z, scale(0.0625), zero, integers(16, 10), scale(0.01), weights_zero, scale(0.125), zero)
     )
     return net.model({"x": (1, 3, 24, 24)}, net.add("DequantizeLinear", z, scale(0.125), zero))
 

@@ -99,7 +99,7 @@ def test_each_function_has_the_blocks_it_can_reach():
 
 def test_the_common_path_moves_the_data_and_leaves_out_what_is_rare():
     assert names(functions(STRAIGHT)["compute"]) == {
-        *("S2R", "ISETP.GE.U32.AND", "EXIT", "LDG.E.128", "DADD", "BRA", "STG.E.64"),
+        *("S2R", "ISETP.GE.U32.AND", "EXIT", "LDG.E.128", "DADD", "BRA", "STG.E.64")
     }
 
 

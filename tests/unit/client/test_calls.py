@@ -121,12 +121,7 @@ def test_max_pooling_uses_the_oldest_sufficient_operator(arguments, name, expect
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        {"window": 9},
-        {"window": (3, 3, 3)},
-        {"window": 3, "strides": 0},
-        {"window": 3, "start_padding": [1]},
-    ],
+    [{"window": 9}, {"window": (3, 3, 3)}, {"window": 3, "strides": 0}, {"window": 3, "start_padding": [1]}],
 )
 def test_a_pooling_without_a_size_is_left_to_the_server(arguments):
     call = prepare.max_pooling(IMAGE, indices=True, ceil=True, **arguments)

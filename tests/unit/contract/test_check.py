@@ -178,11 +178,7 @@ def test_every_violation_is_reported_at_once():
 
 def test_violations_of_level_and_operator_are_reported_together():
     operator = reduce(
-        "SUM",
-        tensor("UINT8", 2, 3),
-        [2, 0, 0],
-        OutputTensor=tensor("INT8", 2, 3, Strides=[0, 1]),
-        AxisCount=3,
+        "SUM", tensor("UINT8", 2, 3), [2, 0, 0], OutputTensor=tensor("INT8", 2, 3, Strides=[0, 1]), AxisCount=3
     )
     assert sorted(refusal(operator, "2_1")) == sorted(
         [

@@ -124,10 +124,7 @@ def test_tensors_of_a_list_can_have_any_layout():
         ({"InputTensors": [NUMBERS] * 3}, [("count_mismatch", "/inputs/InputTensors")]),
         ({"InputTensors": NUMBERS}, [("count_mismatch", "/inputs/InputTensors")]),
         ({}, [("missing_tensor", "/inputs")]),
-        (
-            {"InputTensors": [NUMBERS] * 2, "Other": [NUMBERS] * MOST_TENSORS},
-            [("unknown_tensor", "/inputs/Other")],
-        ),
+        ({"InputTensors": [NUMBERS] * 2, "Other": [NUMBERS] * MOST_TENSORS}, [("unknown_tensor", "/inputs/Other")]),
         ({"InputTensors": [NUMBERS, {"data": [1]}]}, [("shape_mismatch", "/inputs/InputTensors/1/data")]),
         ({"InputTensors": [NUMBERS, "AAAA"]}, [("byte_count_mismatch", "/inputs/InputTensors/1")]),
     ],

@@ -48,12 +48,7 @@ NASTY: dict[str, tuple[str, dict[str, Any]]] = {
     "casts_to_halves": ("CAST", {"InputTensor": repeated("INT64", 2, FAR), "OutputTensor": packed("FLOAT16", 2, FAR)}),
     "gathered_bytes": (
         "GATHER",
-        {
-            "InputTensor": repeated("UINT8", 9),
-            "IndicesTensor": repeated("INT64", FAR),
-            "Axis": 0,
-            "IndexDimensions": 1,
-        },
+        {"InputTensor": repeated("UINT8", 9), "IndicesTensor": repeated("INT64", FAR), "Axis": 0, "IndexDimensions": 1},
     ),
     "scattered_bytes": (
         "SCATTER_ND",
@@ -76,11 +71,7 @@ NASTY: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "reversed": (
         "REVERSE_SUBSEQUENCES",
-        {
-            "InputTensor": repeated("UINT8", FAR, 2),
-            "SequenceLengthsTensor": repeated("UINT32", FAR, 1),
-            "Axis": 1,
-        },
+        {"InputTensor": repeated("UINT8", FAR, 2), "SequenceLengthsTensor": repeated("UINT32", FAR, 1), "Axis": 1},
     ),
     "best_of_many": ("TOP_K", {"InputTensor": repeated("UINT8", 2**22), "Axis": 0, "K": 2**22}),
     "best_of_pairs": ("TOP_K", {"InputTensor": repeated("FLOAT32", 2**22, 1, 2), "Axis": 2, "K": 1}),
@@ -88,10 +79,7 @@ NASTY: dict[str, tuple[str, dict[str, Any]]] = {
     "coordinates": ("NONZERO_COORDINATES", {"InputTensor": repeated("UINT8", *[8] * 7)}),
     "columns": ("UNFOLD", blocks([1, 1, 2, FAR], [2, 2], [1, 1])),
     "columns_of_padding": ("UNFOLD", blocks([1, 1, 1, 1], [2**11, 2**11], [2**10, 2**10])),
-    "sums": (
-        "FOLD",
-        {**blocks([1, 4, FAR - 1], [1, 4], [0, 0]), "OutputTensor": packed("FLOAT32", 1, 1, 1, FAR + 2)},
-    ),
+    "sums": ("FOLD", {**blocks([1, 4, FAR - 1], [1, 4], [0, 0]), "OutputTensor": packed("FLOAT32", 1, 1, 1, FAR + 2)}),
     "sums_of_long_blocks": (
         "FOLD",
         {**blocks([1, 2**12, 2**12], [1, 2**12], [0, 0]), "OutputTensor": packed("FLOAT32", 1, 1, 1, 2**13 - 1)},
@@ -105,10 +93,7 @@ NASTY: dict[str, tuple[str, dict[str, Any]]] = {
         {"OutputTensor": packed("FLOAT16", FAR), "ValueDataType": "FLOAT16", "ValueStart": 0.1, "ValueDelta": 1e-4},
     ),
     "diagonals": ("DIAGONAL_MATRIX", {"OutputTensor": packed("UINT8", FAR, 2), "Offset": 0, "Value": 1}),
-    "pictures": (
-        "VALUE_SCALE_2D",
-        {"InputTensor": repeated("FLOAT16", FAR, 1, 1, 1), "Scale": 1.5, "Bias": [2]},
-    ),
+    "pictures": ("VALUE_SCALE_2D", {"InputTensor": repeated("FLOAT16", FAR, 1, 1, 1), "Scale": 1.5, "Bias": [2]}),
 }
 
 

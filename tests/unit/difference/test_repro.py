@@ -51,8 +51,7 @@ def test_right_nodes_have_no_folders(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "changed"),
-    [("p", PRODUCT + np.float32(8) * (X == 3)), ("s", SUM * 2), ("g", SUM > 2), ("y", SUM > 1)],
+    ("name", "changed"), [("p", PRODUCT + np.float32(8) * (X == 3)), ("s", SUM * 2), ("g", SUM > 2), ("y", SUM > 1)]
 )
 def test_a_folder_reproduces_the_wrong_node(tmp_path, name, changed):
     found = compare(tmp_path, {name: changed})

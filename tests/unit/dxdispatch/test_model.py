@@ -112,10 +112,7 @@ def test_graphs_in_files_are_checked_once_read():
         dispatchable.read(b"\0" * 8, lambda name: b"")
 
 
-@pytest.mark.parametrize(
-    ("kind", "named"),
-    [("hlsl", "HLSL"), ("Onnx", "ONNX")],
-)
+@pytest.mark.parametrize(("kind", "named"), [("hlsl", "HLSL"), ("Onnx", "ONNX")])
 def test_foreign_dispatchables_are_refused_by_name(kind, named):
     dispatchable = dispatchable_of(type=kind, sourcePath="x")
     assert isinstance(dispatchable, ForeignDispatchable)
@@ -187,18 +184,10 @@ def test_print_and_write_file_commands_are_read():
         ({"type": "dispatch", "dispatchable": "op"}, "missing_field", ""),
         ({"type": "dispatch", "dispatchable": "other", "bindings": {}}, "unknown_value", "/dispatchable"),
         ({"type": "dispatch", "dispatchable": "op", "bindings": ["in"]}, "wrong_type", "/bindings"),
-        (
-            {"type": "dispatch", "dispatchable": "op", "bindings": {"a/b": "inn"}},
-            "unknown_value",
-            "/bindings/a~1b",
-        ),
+        ({"type": "dispatch", "dispatchable": "op", "bindings": {"a/b": "inn"}}, "unknown_value", "/bindings/a~1b"),
         ({"type": "dispatch", "dispatchable": "op", "bindings": {"a": {}}}, "missing_field", "/bindings/a"),
         ({"type": "dispatch", "dispatchable": "op", "bindings": {"a": 1}}, "wrong_type", "/bindings/a"),
-        (
-            {"type": "dispatch", "dispatchable": "op", "bindings": {"a": []}},
-            "count_mismatch",
-            "/bindings/a",
-        ),
+        ({"type": "dispatch", "dispatchable": "op", "bindings": {"a": []}}, "count_mismatch", "/bindings/a"),
         (
             {"type": "dispatch", "dispatchable": "op", "bindings": {"a": [{"name": "in", "elementOffset": -1}]}},
             "out_of_range",

@@ -235,11 +235,9 @@ async def test_a_model_whose_device_goes_away_is_refused_for_the_client_to_repea
     source = {"DataType": "FLOAT32", "Sizes": [3]}
     model = {
         "resources": {"x": values, "y": {**values, "initialValues": {"value": 0, "valueCount": 1}}},
-        "dispatchables": {
-            "sum": {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": source, "Axes": [0]}},
-        },
+        "dispatchables": {"sum": {"type": "REDUCE", "desc": {"Function": "SUM", "InputTensor": source, "Axes": [0]}}},
         "commands": [
-            {"type": "dispatch", "dispatchable": "sum", "bindings": {"InputTensor": "x", "OutputTensor": "y"}},
+            {"type": "dispatch", "dispatchable": "sum", "bindings": {"InputTensor": "x", "OutputTensor": "y"}}
         ],
     }
     engine = engine_of(Fleeting("a/cpu", stays=False), Fleeting("b/cpu", stays=True))

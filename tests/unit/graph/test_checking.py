@@ -154,18 +154,12 @@ def changed(**nodes: Any) -> dict[str, Any]:
             changed(left={**total("input:x"), "inputs": 5}),
             [("wrong_type", "/nodes/left/inputs"), ("missing_tensor", "/nodes/left")],
         ),
-        (
-            changed(left=total("input:x") | {"inputs": {}}),
-            [("missing_tensor", "/nodes/left")],
-        ),
+        (changed(left=total("input:x") | {"inputs": {}}), [("missing_tensor", "/nodes/left")]),
         (
             changed(left=total("input:x") | {"inputs": {"InputTensor": "input:x", "Input": "input:x"}}),
             [("unknown_tensor", "/nodes/left/inputs/Input")],
         ),
-        (
-            changed(left=total("right", COLUMN), right=total("left", COLUMN)),
-            [("graph_cycle", "/nodes/right")],
-        ),
+        (changed(left=total("right", COLUMN), right=total("left", COLUMN)), [("graph_cycle", "/nodes/right")]),
         (
             changed(both=added("left", "right", X)),
             [
@@ -332,10 +326,7 @@ def test_an_omitted_tensor_keeps_its_slot_number():
 
 def test_nodes_can_reinterpret_bytes():
     integers = {"DataType": "INT32", "Sizes": [1, 1, 1, 2]}
-    graph = {
-        "nodes": {"a": total("input:x"), "b": added("a", "a", integers)},
-        "outputs": {"y": "b", "z": "a"},
-    }
+    graph = {"nodes": {"a": total("input:x"), "b": added("a", "a", integers)}, "outputs": {"y": "b", "z": "a"}}
     plan = check_graph(graph)
     assert plan.outputs["z"].data_type.name == "FLOAT32"
     # Another node reads the output differently, so it is copied where both layouts are certain.

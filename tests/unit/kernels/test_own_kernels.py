@@ -30,10 +30,7 @@ WITHOUT = {
 """The operators that another device runs, and why."""
 
 
-PLACES = {
-    "cpu": "PREPARE of its family in kernels/cpu",
-    "cuda": "JOBS of its family in kernels/cuda",
-}
+PLACES = {"cpu": "PREPARE of its family in kernels/cpu", "cuda": "JOBS of its family in kernels/cuda"}
 
 
 @pytest.mark.parametrize(("device", "kernels"), [("cpu", PREPARE), ("cuda", JOBS)])

@@ -62,8 +62,7 @@ def test_tiles_are_correctly_rounded(device, dtype):
 
 
 @pytest.mark.parametrize(
-    ("rows", "depth", "columns"),
-    [(3, 4001, 5000), (20_000, 33, 1), (257, 9001, 129), (300, 20_000, 130), (1, 1, 1)],
+    ("rows", "depth", "columns"), [(3, 4001, 5000), (20_000, 33, 1), (257, 9001, 129), (300, 20_000, 130), (1, 1, 1)]
 )
 def test_products_of_every_shape_are_correct(device, rows, depth, columns):
     a, b = normal(rows, depth), normal(depth, columns, seed=1)

@@ -102,9 +102,7 @@ def test_numbered_graphs_and_requests_are_loaded(tmp_path):
         plan = check_graph(graph.to_json())
         (constant,) = graph.constants.items()
         found = execute(
-            DEVICE,
-            plan,
-            {name: np.array([1, 2], np.float32).tobytes(), CONSTANT + constant[0]: constant[1].tobytes()},
+            DEVICE, plan, {name: np.array([1, 2], np.float32).tobytes(), CONSTANT + constant[0]: constant[1].tobytes()}
         )
         assert [array.tolist() for array in found.values()] == [[21, 42]]
 

@@ -191,8 +191,7 @@ def test_group_query_attention(batch, new, room, lengths, rotary):
 
 
 @pytest.mark.parametrize(
-    "attributes",
-    [{"local_window_size": 2}, {"scale": 0.2}, {"do_rotary": 1, "rotary_interleaved": 1}],
+    "attributes", [{"local_window_size": 2}, {"scale": 0.2}, {"do_rotary": 1, "rotary_interleaved": 1}]
 )
 def test_attributes_of_group_query_attention(attributes):
     inputs = grouped(1, 4, None, [4], rotary="do_rotary" in attributes)

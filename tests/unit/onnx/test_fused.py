@@ -74,12 +74,7 @@ def test_fused_operators(operator, inputs, attributes):
 
 @pytest.mark.parametrize(
     ("activation", "parameters"),
-    [
-        ("LeakyRelu", {"alpha": 0.3}),
-        ("Sigmoid", {}),
-        ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}),
-        ("Softplus", {}),
-    ],
+    [("LeakyRelu", {"alpha": 0.3}), ("Sigmoid", {}), ("HardSigmoid", {"alpha": 0.3, "beta": 0.4}), ("Softplus", {})],
 )
 def test_fused_activations(activation, parameters):
     agree_fused("Conv", [IMAGE, FILTERS], activation, group=2, **parameters)

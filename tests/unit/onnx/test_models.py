@@ -139,10 +139,7 @@ def test_functions_are_replaced_by_their_bodies():
 def test_branch_of_a_constant_condition_is_taken(condition):
     then = graph([node("Neg", ["x"], ["t"])], [], ["t"])
     otherwise = graph([node("Add", ["x", "one"], ["e"])], [], ["e"], {"one": np.float32(1)})
-    nodes = [
-        node("If", ["condition"], ["y"], then_branch=then, else_branch=otherwise),
-        node("Relu", ["y"], ["z"]),
-    ]
+    nodes = [node("If", ["condition"], ["y"], then_branch=then, else_branch=otherwise), node("Relu", ["y"], ["z"])]
     proto = model(nodes, [info("x", [2, 3])], ["z"], {"condition": np.array(condition)})
     np.testing.assert_array_equal(run(proto)["z"], np.maximum(-X if condition else X + 1, 0))
     assert "If" not in [each.operator for each in load(proto).nodes]

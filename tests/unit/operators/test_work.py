@@ -64,8 +64,7 @@ def test_work_bounds_the_visits(name):
 
 @pytest.mark.parametrize("strides", [None, [0, 0, 0, 0], [0, 0, 9, 1]])
 @pytest.mark.parametrize(
-    ("window", "stride", "padding", "dilation"),
-    [(5, 1, 4, 1), (2, 3, 8, 8), (9, 9, 8, 1), (3, 2, 0, 4), (1, 1, 0, 1)],
+    ("window", "stride", "padding", "dilation"), [(5, 1, 4, 1), (2, 3, 8, 8), (9, 9, 8, 1), (3, 2, 0, 4), (1, 1, 0, 1)]
 )
 def test_windows_clipped_by_padding_are_counted_exactly(window, stride, padding, dilation, strides):
     tensor = {"DataType": "FLOAT32", "Sizes": [2, 3, 9, 9], **({"Strides": strides} if strides else {})}

@@ -57,13 +57,7 @@ def tensor(*sizes: int, flags: TensorFlags = TensorFlags.NONE) -> BufferTensorDe
 
 
 ROW = Windows(over="A", dilated=False)
-POOLING = {
-    "A": tensor(1, 1, 6),
-    "Strides": (2,),
-    "WindowSize": (3,),
-    "StartPadding": (0,),
-    "EndPadding": (0,),
-}
+POOLING = {"A": tensor(1, 1, 6), "Strides": (2,), "WindowSize": (3,), "StartPadding": (0,), "EndPadding": (0,)}
 """Windows of three over six elements with stride two: two of them, or three with one that extends beyond."""
 
 MOST = Windows(over="A", dilated=False, most=2)
@@ -100,11 +94,7 @@ def places(rule: Rule | tuple[Rule, ...], values: dict[str, Any]) -> list[tuple[
         (between(part("A", "Height"), 1, None), {"A": Size2D(1, 0)}, [("out_of_range", ("A", "Height"))]),
         (pooled(ROW, "B"), {**POOLING, "B": tensor(1, 1, 2)}, []),
         (pooled(ROW, "B"), {**POOLING, "B": tensor(1, 1, 3)}, []),
-        (
-            pooled(ROW, "B"),
-            {**POOLING, "B": tensor(2, 1, 4)},
-            [("sizes_mismatch", ("B", "Sizes", 2))],
-        ),
+        (pooled(ROW, "B"), {**POOLING, "B": tensor(2, 1, 4)}, [("sizes_mismatch", ("B", "Sizes", 2))]),
         (pooled(ROW, "B", exact=True), {**POOLING, "B": tensor(1, 1, 3)}, [("sizes_mismatch", ("B", "Sizes", 2))]),
         (pooled(ROW, "B", exact=True), {**POOLING, "WindowSize": (9,), "B": tensor(1, 1, 1)}, []),
         (pooled(ROW, "B"), {**POOLING, "B": tensor(4)}, []),

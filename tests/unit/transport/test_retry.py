@@ -16,15 +16,7 @@ from opwire.errors import (
     ProblemCode,
     TransportTimeout,
 )
-from opwire.transport.retry import (
-    FIRST_BACKOFF,
-    MAX_BACKOFF,
-    MAX_HINT,
-    MIN_ATTEMPT,
-    Tries,
-    is_retryable,
-    pause,
-)
+from opwire.transport.retry import FIRST_BACKOFF, MAX_BACKOFF, MAX_HINT, MIN_ATTEMPT, Tries, is_retryable, pause
 
 
 def busy(**members: Any) -> OpwireError:
@@ -70,8 +62,7 @@ def test_the_backoff_doubles_up_to_its_maximum():
 
 
 @pytest.mark.parametrize(
-    ("given", "asked"),
-    [(0.3, 0.3), (2, 2.0), (0, 0.0), (1e9, MAX_HINT), (10**400, MAX_HINT), (float("inf"), MAX_HINT)],
+    ("given", "asked"), [(0.3, 0.3), (2, 2.0), (0, 0.0), (1e9, MAX_HINT), (10**400, MAX_HINT), (float("inf"), MAX_HINT)]
 )
 def test_the_wait_is_between_one_and_two_times_retry_after(given, asked):
     for retries in (0, 50):

@@ -29,10 +29,7 @@ INTEGERS = {
     DataType.UINT64: (0, 2**64 - 1),
 }
 # The largest number, and the smallest that rounds to infinity: a tie half an ULP above it.
-GREATEST = {
-    DataType.FLOAT16: (65504, 65520),
-    DataType.FLOAT32: (2**128 - 2**104, 2**128 - 2**103),
-}
+GREATEST = {DataType.FLOAT16: (65504, 65520), DataType.FLOAT32: (2**128 - 2**104, 2**128 - 2**103)}
 
 
 def envelope(data: object, data_type: str = "FLOAT32", sizes: tuple[int, ...] = (2, 3), **members: object) -> bytes:

@@ -335,10 +335,7 @@ def test_buffers_have_the_data_size_the_rounded_minimum_or_the_total(members, ac
 
 def test_missing_and_unknown_tensors_are_named():
     body = json.dumps({"operator": operator(), "inputs": {"Input/Tensor": ""}}).encode()
-    assert refusal(body) == [
-        (Code.MISSING_TENSOR, "/inputs"),
-        (Code.UNKNOWN_TENSOR, "/inputs/Input~1Tensor"),
-    ]
+    assert refusal(body) == [(Code.MISSING_TENSOR, "/inputs"), (Code.UNKNOWN_TENSOR, "/inputs/Input~1Tensor")]
 
 
 def test_the_tensors_of_a_batch_follow_each_other_in_the_tail():

@@ -62,11 +62,7 @@ _COMPARISONS = {
 }
 """Comparisons of two tensors that are broadcast."""
 
-_VARIADIC = {
-    "Sum": "ELEMENT_WISE_ADD",
-    "Max": "ELEMENT_WISE_MAX",
-    "Min": "ELEMENT_WISE_MIN",
-}
+_VARIADIC = {"Sum": "ELEMENT_WISE_ADD", "Max": "ELEMENT_WISE_MAX", "Min": "ELEMENT_WISE_MIN"}
 """Functions of one tensor or more, which are broadcast, as a chain of functions of two."""
 
 

@@ -139,12 +139,7 @@ def max_unpool(node: NodeLowering) -> GraphTensor:
     places = (*sizes[:2], *_unpooled(node, sizes[2:]))
     x, indices = (_in_one_row(node.tensor(i)) for i in (0, 1))
     output = node.desc(x.data_type, (1, 1, 1, prod(places)))
-    row = node.emit(
-        "MAX_UNPOOLING",
-        InputTensor=x,
-        IndicesTensor=node.cast(indices, _INDICES),
-        OutputTensor=output,
-    )
+    row = node.emit("MAX_UNPOOLING", InputTensor=x, IndicesTensor=node.cast(indices, _INDICES), OutputTensor=output)
     wanted = tuple(node.integers(2)) if node.has(2) else places
     if wanted == places:
         return row.reshape(places)

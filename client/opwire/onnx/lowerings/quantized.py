@@ -172,11 +172,7 @@ def dynamic_quantize_matmul(node: NodeLowering) -> GraphTensor:
 
 
 def _product_of_integers(
-    node: NodeLowering,
-    a: GraphTensor,
-    b: GraphTensor,
-    parameters: dict[str, GraphTensor],
-    bias: GraphTensor | None,
+    node: NodeLowering, a: GraphTensor, b: GraphTensor, parameters: dict[str, GraphTensor], bias: GraphTensor | None
 ) -> GraphTensor:
     sizes = (*a.sizes[:3], b.sizes[3])
     found = node.emit(

@@ -9,11 +9,7 @@ from ...client.graph_tensors import GraphTensor
 from ..lowering import NodeLowering, lowers
 from .shapes import copied
 
-_OPERATORS = {
-    "Softmax": "ACTIVATION_SOFTMAX",
-    "LogSoftmax": "ACTIVATION_LOG_SOFTMAX",
-    "Hardmax": "ACTIVATION_HARDMAX",
-}
+_OPERATORS = {"Softmax": "ACTIVATION_SOFTMAX", "LogSoftmax": "ACTIVATION_LOG_SOFTMAX", "Hardmax": "ACTIVATION_HARDMAX"}
 """Operators that normalize the last dimension of a matrix. Those of any axes need a higher level."""
 
 

@@ -228,14 +228,7 @@ class CudaDevice(Device):
                 self._streams.put(stream)
 
     def _settle(
-        self,
-        stage: Stage,
-        base: int,
-        plan: Plan,
-        inputs: Inputs,
-        landings: Mapping[str, Array],
-        lane: Lane,
-        stop: Stop,
+        self, stage: Stage, base: int, plan: Plan, inputs: Inputs, landings: Mapping[str, Array], lane: Lane, stop: Stop
     ) -> None:
         """Settles the results that the card left undecided, in the downloaded outputs."""
         left = self._undecided(stage, base, lane, stop)

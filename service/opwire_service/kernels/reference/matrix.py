@@ -15,17 +15,7 @@ from opwire.tensor import Array
 from ...execution import Arrays, Stop
 from ..exact import FORMATS, FloatFormat
 from ..layout import coordinates
-from .products import (
-    Real,
-    added,
-    finished,
-    integer_product_sum,
-    product_sum,
-    quantized,
-    real,
-    rounded,
-    scaled,
-)
+from .products import Real, added, finished, integer_product_sum, product_sum, quantized, real, rounded, scaled
 
 SOFTMAX = ("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1")
 

@@ -260,12 +260,7 @@ def _add_slopes(
                 total.value += number * Fraction(float(element)) * factor
 
 
-KERNELS = {
-    "ROI_POOLING": _pool,
-    "ROI_ALIGN": _align,
-    "ROI_ALIGN1": _align,
-    "ROI_ALIGN_GRAD": _gradient,
-}
+KERNELS = {"ROI_POOLING": _pool, "ROI_ALIGN": _align, "ROI_ALIGN1": _align, "ROI_ALIGN_GRAD": _gradient}
 
 SAMPLES, CLEARED = 4, 8
 """Samples, and image elements without a gradient, that cost as much as the fixed work of one output."""

@@ -116,9 +116,4 @@ def run_nonzero(plan: Plan, inputs: Arrays, outputs: Arrays, stop: Stop) -> None
     outputs["OutputCountTensor"][...] = count
 
 
-KERNELS = {
-    "TOP_K": run_top,
-    "TOP_K1": run_top,
-    "ONE_HOT": run_one_hot,
-    "NONZERO_COORDINATES": run_nonzero,
-}
+KERNELS = {"TOP_K": run_top, "TOP_K1": run_top, "ONE_HOT": run_one_hot, "NONZERO_COORDINATES": run_nonzero}

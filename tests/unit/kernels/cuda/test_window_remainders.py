@@ -16,13 +16,7 @@ from opwire.tensor import DataType
 from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.cuda.job import Card, CudaMemory, KernelLaunch
 from opwire_service.kernels.cuda.products.remainders import MODULI, source
-from opwire_service.kernels.cuda.products.window_remainders import (
-    BITS,
-    DEEPEST,
-    LEAST_CAPABILITY,
-    count_of,
-    fractions,
-)
+from opwire_service.kernels.cuda.products.window_remainders import BITS, DEEPEST, LEAST_CAPABILITY, count_of, fractions
 from tests.support.products import convolution_of
 
 MOST = DEEPEST << 14

@@ -16,17 +16,7 @@ from ...reference.moves import view_at
 from ..job import LOAD_BYTES, TYPES, BaseJob, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..structures import structure
 from .view import UNITS
-from .walk import (
-    PIECE,
-    THREADS,
-    Loop,
-    SplitLaunch,
-    count_of,
-    depth_macro,
-    merged,
-    on_card,
-    write_walk,
-)
+from .walk import PIECE, THREADS, Loop, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
 
 _MOST_UNDECIDED = 2**16
 """Maximum number of undecided positions a GPU lists; if there are more, the host settles all results."""

@@ -17,13 +17,7 @@ from ..structures import structure
 from .view import PLAIN, UNITS, CudaCopyJob, RowBlocks, copies
 from .walk import PIECE, SplitLaunch, count_of, depth_macro, merged, on_card, write_walk
 
-MODES = (
-    PaddingMode.CONSTANT,
-    PaddingMode.EDGE,
-    PaddingMode.REFLECTION,
-    PaddingMode.SYMMETRIC,
-    PaddingMode.WRAP,
-)
+MODES = (PaddingMode.CONSTANT, PaddingMode.EDGE, PaddingMode.REFLECTION, PaddingMode.SYMMETRIC, PaddingMode.WRAP)
 """Indexed by their numbers in the kernel."""
 
 _PADDING = structure("Padding", "movement/walk", "movement/padding", STEPS=2)

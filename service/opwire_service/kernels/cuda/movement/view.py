@@ -17,17 +17,7 @@ from ...views.movements import MOVEMENTS, Movement
 from ...views.view import Copy
 from ..job import LOAD_BYTES, BaseJob, Card, CudaJob, CudaMemory, KernelLaunch, Program
 from ..structures import constant, structure
-from .walk import (
-    PIECE,
-    THREADS,
-    Loop,
-    SplitLaunch,
-    count_of,
-    depth_macro,
-    on_card,
-    without_ones,
-    write_walk,
-)
+from .walk import PIECE, THREADS, Loop, SplitLaunch, count_of, depth_macro, on_card, without_ones, write_walk
 
 UNITS = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "Pack<u64, 2>"}
 """Units that are moved as a whole, by size in bytes."""

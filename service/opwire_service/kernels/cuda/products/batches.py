@@ -83,13 +83,7 @@ class Recording:
         self._steps: list[TaskLaunch | MatrixProduct] = []
 
     def launch(
-        self,
-        entry: str,
-        grid: tuple[int, int],
-        block: tuple[int, int],
-        *,
-        is_short: bool = True,
-        shared_bytes: int = 0,
+        self, entry: str, grid: tuple[int, int], block: tuple[int, int], *, is_short: bool = True, shared_bytes: int = 0
     ) -> None:
         """Adds a kernel launch with the current task."""
         self._steps.append(TaskLaunch(entry, grid, block, is_short, len(self._tasks), shared_bytes))

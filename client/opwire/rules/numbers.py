@@ -18,13 +18,10 @@ class Equal(Rule):
     """Two numbers are equal."""
 
     code = Code.SIZES_MISMATCH
+    words = "{left} equals {right}"
 
     left: Quantity
     right: Quantity
-
-    @property
-    def text(self) -> str:
-        return f"{self.left} equals {self.right}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         left, right = self.left.value(values), self.right.value(values)
@@ -70,13 +67,10 @@ class Divides(Rule):
     """A number divides another."""
 
     code = Code.SIZES_MISMATCH
+    words = "{divisor} divides {of}"
 
     divisor: Quantity
     of: Quantity
-
-    @property
-    def text(self) -> str:
-        return f"{self.divisor} divides {self.of}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         divisor, whole = self.divisor.value(values), self.of.value(values)
@@ -142,12 +136,9 @@ class NotEmpty(Rule):
     """An array is not empty."""
 
     code = Code.COUNT_MISMATCH
+    words = "{array} is not empty"
 
     array: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.array} is not empty"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if values[self.array] is not None and not values[self.array]:
@@ -184,13 +175,10 @@ class Axis(Rule):
     """An axis is less than the rank of a tensor, or of the first tensor of an array."""
 
     code = Code.AXIS_OUT_OF_RANGE
+    words = "{attribute} is less than the rank of {of}"
 
     attribute: str
     of: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.attribute} is less than the rank of {self.of}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         axis = values[self.attribute]
@@ -204,13 +192,10 @@ class AxesBelowRank(Rule):
     """Each axis is less than the rank of a tensor."""
 
     code = Code.AXIS_OUT_OF_RANGE
+    words = "{attribute} are less than the rank of {of}"
 
     attribute: str
     of: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.attribute} are less than the rank of {self.of}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         rank = values[self.of].rank

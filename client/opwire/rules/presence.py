@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..violation import Code, Fault
-from .rule import Rule, Values, listed
+from .rule import Rule, Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +14,9 @@ class GivenTogether(Rule):
     """Either all of the tensors are given, or none."""
 
     code = Code.MISSING_TENSOR
+    words = "{tensors} are given together or not at all"
 
     tensors: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return f"{listed(self.tensors)} are given together or not at all"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         given = [name for name in self.tensors if values[name] is not None]
@@ -33,12 +30,9 @@ class AnyGiven(Rule):
     """At least one of the tensors is given."""
 
     code = Code.MISSING_TENSOR
+    words = "at least one of {tensors} is given"
 
     tensors: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return f"at least one of {listed(self.tensors)} is given"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if all(values[name] is None for name in self.tensors):
@@ -50,12 +44,9 @@ class AtMostOneGiven(Rule):
     """At most one of the tensors is given."""
 
     code = Code.UNEXPECTED_TENSOR
+    words = "at most one of {tensors} is given"
 
     tensors: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return f"at most one of {listed(self.tensors)} is given"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         given = [name for name in self.tensors if values[name] is not None]
@@ -68,12 +59,9 @@ class Required(Rule):
     """A tensor is given, under a condition."""
 
     code = Code.MISSING_TENSOR
+    words = "{tensor} is given"
 
     tensor: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.tensor} is given"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if values[self.tensor] is None:
@@ -85,12 +73,9 @@ class Absent(Rule):
     """A tensor is null, under a condition."""
 
     code = Code.UNEXPECTED_TENSOR
+    words = "{tensor} is null"
 
     tensor: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.tensor} is null"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         if values[self.tensor] is not None:

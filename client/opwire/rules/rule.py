@@ -26,10 +26,12 @@ class Rule(ABC):
     Attributes:
         code: the code of its violations.
         members: the members that it reads, besides those that its fields name.
+        words: the rule in words, with its fields in braces; by default the first line of its documentation.
     """
 
     code: ClassVar[Code]
     members: ClassVar[tuple[str, ...]] = ()
+    words: ClassVar[str] = ""
 
     __slots__ = ("__weakref__",)
 
@@ -42,7 +44,11 @@ class Rule(ABC):
     @property
     def text(self) -> str:
         """The rule in words, for documentation."""
-        return (type(self).__doc__ or "").partition("\n")[0].removesuffix(".").replace("``", "")
+        if not self.words:
+            return (type(self).__doc__ or "").partition("\n")[0].removesuffix(".").replace("``", "")
+        given = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]  # as above
+        written = {name: listed(each) if isinstance(each, tuple) else each for name, each in given.items()}
+        return self.words.format(**written)
 
     @abstractmethod
     def faults(self, values: Values) -> Iterable[Fault]:

@@ -18,12 +18,9 @@ class SameType(Rule):
     """All given tensors have the same data type as the first one."""
 
     code = Code.DATA_TYPES_DIFFER
+    words = "{tensors} have the same data type"
 
     tensors: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return f"{listed(self.tensors)} have the same data type"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         first: tuple[str, BufferTensorDesc] | None = None
@@ -41,13 +38,10 @@ class TypeNamed(Rule):
     """An attribute matches the data type of a tensor."""
 
     code = Code.DATA_TYPES_DIFFER
+    words = "{attribute} is the data type of {tensor}"
 
     attribute: str
     tensor: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.attribute} is the data type of {self.tensor}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         named, tensor = values[self.attribute], values[self.tensor]
@@ -62,13 +56,10 @@ class SameRank(Rule):
     """All given tensors have the same rank as the first one; with ``sizes``, another rule says that of their sizes."""
 
     code = Code.RANKS_DIFFER
+    words = "{tensors} have the same rank"
 
     tensors: tuple[str, ...]
     sizes: bool = False
-
-    @property
-    def text(self) -> str:
-        return f"{listed(self.tensors)} have the same rank"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         first: tuple[str, BufferTensorDesc] | None = None
@@ -160,13 +151,10 @@ class Broadcast(Rule):
     """Each size of a tensor is 1 or equal to that of another tensor, to which it broadcasts."""
 
     code = Code.SIZES_MISMATCH
+    words = "each size of {tensor} is 1 or that of {to}"
 
     tensor: str
     to: str
-
-    @property
-    def text(self) -> str:
-        return f"each size of {self.tensor} is 1 or that of {self.to}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         target = values[self.to]
@@ -184,13 +172,10 @@ class BlockSizes(Rule):
     """Each size of a tensor divides the corresponding size of another tensor."""
 
     code = Code.SIZES_MISMATCH
+    words = "each size of {tensor} divides that of {of}"
 
     tensor: str
     of: str
-
-    @property
-    def text(self) -> str:
-        return f"each size of {self.tensor} divides that of {self.of}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         whole = values[self.of]
@@ -227,13 +212,10 @@ class LeadingOnes(Rule):
     """All sizes of a tensor but the last ones are 1."""
 
     code = Code.SIZES_MISMATCH
+    words = "all sizes of {tensor} but the last {last} are 1"
 
     tensor: str
     last: Quantity
-
-    @property
-    def text(self) -> str:
-        return f"all sizes of {self.tensor} but the last {self.last} are 1"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         kept = self.last.value(values)
@@ -251,14 +233,11 @@ class SumAlong(Rule):
     """Along an axis, the sizes of an array's tensors add up to the size of another tensor."""
 
     code = Code.SIZES_MISMATCH
+    words = "along {axis}, the sizes of {array} add up to that of {whole}"
 
     array: str
     whole: str
     axis: str
-
-    @property
-    def text(self) -> str:
-        return f"along {self.axis}, the sizes of {self.array} add up to that of {self.whole}"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         parts, whole, axis = values[self.array], values[self.whole], values[self.axis]
@@ -275,12 +254,9 @@ class NotOwned(Rule):
     """None of the tensors has the flag OWNED_BY_DML."""
 
     code = Code.FLAGS_INVALID
+    words = "{tensors} are not OWNED_BY_DML"
 
     tensors: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return f"{listed(self.tensors)} are not OWNED_BY_DML"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         for path, name, desc in every_tensor(values, self.tensors):

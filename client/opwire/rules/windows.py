@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..violation import Code, Fault
 from .dimension import Dimension
-from .rule import Rule, Values, either, listed
+from .rule import Rule, Values, either
 
 PADDINGS = ("StartPadding", "EndPadding")
 _ARRAYS = ("Strides", "WindowSize", *PADDINGS)
@@ -67,13 +67,10 @@ class Spatial(Rule):
     """Arrays have one number per spatial dimension of a tensor, that is, all but the first two."""
 
     code = Code.COUNT_MISMATCH
+    words = "{arrays} have one element per dimension of {of} but the first two"
 
     arrays: tuple[str, ...]
     of: str
-
-    @property
-    def text(self) -> str:
-        return f"{listed(self.arrays)} have one element per dimension of {self.of} but the first two"
 
     def faults(self, values: Values) -> Iterator[Fault]:
         tensor = values[self.of]

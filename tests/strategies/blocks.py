@@ -14,7 +14,7 @@ from opwire.rules.numbers import Length, OneOf
 from opwire.rules.tensors import BlockSizes, SameSizes
 
 from . import common
-from .descs import Drawn
+from .descs import Drawn, holds_as_drawn
 from .faults import BREAK as BREAK_ANYWHERE
 from .faults import Change
 from .outputs import Sizes
@@ -79,10 +79,6 @@ def _other_blocks(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
             yield desc, "sizes_mismatch", "/QuantizationTensors/1/Sizes"
 
 
-def _nothing(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
-    """The rule already holds for drawn descs."""
-
-
 def _single(desc: Mapping[str, Any]) -> dict[str, Sizes]:
     whole = desc["InputTensor"]["Sizes"]
     ones = [1 for _ in whole]
@@ -94,8 +90,8 @@ FAMILIES = ("quantization",)
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     OneOf: common.SATISFY[OneOf],
-    Length: _nothing,
-    ParameterType: _nothing,
+    Length: holds_as_drawn,
+    ParameterType: holds_as_drawn,
     BlockSizes: _divide,
 }
 BREAK: dict[type[Rule], Callable[[Any, Drawn], Iterator[Change]]] = {

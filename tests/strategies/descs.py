@@ -248,12 +248,8 @@ def _shapes(rule: Shapes, drawn: Drawn, draw: st.DrawFn) -> None:
             drawn.desc[name]["Sizes"] = fixed + [1] * (rank - len(fixed))
 
 
-def _nothing(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
-    """The rule holds for small tensors, or once the other rules do."""
-
-
 def holds_as_drawn(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
-    """The rule already holds, because the operator's own strategy drew the desc."""
+    """The rule holds as the desc is drawn, or once the other rules do."""
 
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
@@ -262,7 +258,7 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     AtLevels: _conditional,
     OnBasis: _conditional,
     SameType: _same("DataType"),
-    SameRank: _nothing,
+    SameRank: holds_as_drawn,
     SameSizes: _same("Sizes"),
     TypeNamed: _named,
     AxesBelowRank: _axes,
@@ -274,8 +270,8 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Number: _number,
     Spatial: _spatial,
     WindowSteps: _windows,
-    WindowHoldsElement: _nothing,
-    IndexFits: _nothing,
+    WindowHoldsElement: holds_as_drawn,
+    IndexFits: holds_as_drawn,
     FitsRank: _fits_rank,
     FilterFits: _filter_fits,
     PaddingLeavesOutput: _padding_leaves,

@@ -19,6 +19,7 @@ from opwire.schema import CATALOG
 from opwire.tensor import DataType
 from opwire.violation import Basis
 
+from .changes import Place, changed, tensor_at
 from .descs import Drawn, applies
 from .numbers import number_of
 
@@ -31,24 +32,6 @@ def broken(rule: Rule, drawn: Drawn) -> Iterator[Change]:
     if applies(rule, drawn):
         own = BREAK_IN.get(CATALOG[drawn.operator.name].family, {})
         yield from (own.get(type(rule)) or BREAK[type(rule)])(rule, drawn)
-
-
-Place = tuple[str | int, ...]
-"""A member, or the name of an array and an index into it."""
-
-
-def _changed(drawn: Drawn, *place: str | int, **changes: Any) -> dict[str, Any]:
-    desc = deepcopy(drawn.desc)
-    _tensor(place, desc).update(changes)
-    return desc
-
-
-def _tensor(place: Place, desc: dict[str, Any]) -> dict[str, Any]:
-    found: Any = desc
-    for key in place:
-        found = found[key]
-    tensor: dict[str, Any] = found
-    return tensor
 
 
 def _written(place: Place) -> str:
@@ -68,9 +51,9 @@ def _given(names: tuple[str, ...], drawn: Drawn) -> list[Place]:
 def _type(rule: SameType, drawn: Drawn) -> Iterator[Change]:
     for place in _given(rule.tensors, drawn)[1:]:
         for data_type in drawn.row.tensors[str(place[0])].data_types:
-            if data_type.name != _tensor(place, drawn.desc)["DataType"]:
-                changed = _changed(drawn, *place, DataType=data_type.name)
-                yield changed, "data_types_differ", f"{_written(place)}/DataType"
+            if data_type.name != tensor_at(place, drawn.desc)["DataType"]:
+                desc = changed(drawn, *place, DataType=data_type.name)
+                yield desc, "data_types_differ", f"{_written(place)}/DataType"
 
 
 def _named(rule: TypeNamed, drawn: Drawn) -> Iterator[Change]:
@@ -81,12 +64,12 @@ def _named(rule: TypeNamed, drawn: Drawn) -> Iterator[Change]:
 
 def _rank(rule: SameRank, drawn: Drawn) -> Iterator[Change]:
     for place in _given(rule.tensors, drawn)[1:]:
-        sizes = _tensor(place, drawn.desc)["Sizes"]
+        sizes = tensor_at(place, drawn.desc)["Sizes"]
         for other in ([*sizes, 1], [1, *sizes], sizes[:-1], sizes[1:]):
             least, greatest = drawn.row.tensors[str(place[0])].ranks
             if least <= len(other) <= greatest:
-                changed = _changed(drawn, *place, Sizes=other, Strides=None)
-                yield changed, "ranks_differ", f"{_written(place)}/Sizes"
+                desc = changed(drawn, *place, Sizes=other, Strides=None)
+                yield desc, "ranks_differ", f"{_written(place)}/Sizes"
 
 
 def _sizes(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
@@ -94,12 +77,12 @@ def _sizes(rule: SameSizes, drawn: Drawn) -> Iterator[Change]:
     first, *others = _given(rule.tensors, drawn) or [()]
     for place in others:
         # Where sizes may differ along an axis, changing the first tensor must blame the other one, too.
-        for changed in (place, first) if rule.but_along else (place,):
-            sizes = list(_tensor(changed, drawn.desc)["Sizes"])
+        for other in (place, first) if rule.but_along else (place,):
+            sizes = list(tensor_at(other, drawn.desc)["Sizes"])
             at = next((i for i in range(len(sizes)) if i != along), None)
             if at is not None:
                 sizes[at] += 1
-                yield _changed(drawn, *changed, Sizes=sizes), "sizes_mismatch", f"{_written(place)}/Sizes"
+                yield changed(drawn, *other, Sizes=sizes), "sizes_mismatch", f"{_written(place)}/Sizes"
     if "WindowSize" in drawn.desc and rule.tensors[1] in {member.name for member in drawn.operator.members.outputs}:
         yield from _second_output(rule.tensors[1], drawn)
 
@@ -123,7 +106,7 @@ def _axes(rule: AxesBelowRank, drawn: Drawn) -> Iterator[Change]:
 
 
 def _axis(rule: Axis, drawn: Drawn) -> Iterator[Change]:
-    rank = len(_tensor(_given((rule.of,), drawn)[0], drawn.desc)["Sizes"])
+    rank = len(tensor_at(_given((rule.of,), drawn)[0], drawn.desc)["Sizes"])
     yield {**drawn.desc, rule.attribute: rank}, "axis_out_of_range", f"/{rule.attribute}"
 
 
@@ -136,8 +119,8 @@ def _between(rule: Between, drawn: Drawn) -> Iterator[Change]:
 def _leading(rule: LeadingOnes, drawn: Drawn) -> Iterator[Change]:
     sizes = drawn.desc[rule.tensor]["Sizes"]
     if len(sizes) > number_of(rule.last, drawn.desc):
-        changed = _changed(drawn, rule.tensor, Sizes=[2, *sizes[1:]])
-        yield changed, "sizes_mismatch", f"/{rule.tensor}/Sizes/0"
+        desc = changed(drawn, rule.tensor, Sizes=[2, *sizes[1:]])
+        yield desc, "sizes_mismatch", f"/{rule.tensor}/Sizes/0"
 
 
 def _divides(rule: Divides, drawn: Drawn) -> Iterator[Change]:
@@ -157,7 +140,7 @@ def _equal(rule: Equal, drawn: Drawn) -> Iterator[Change]:
     tensor, at = rule.right.tensor, rule.right.dimension  # type: ignore[attr-defined]
     sizes = list(drawn.desc[tensor]["Sizes"])
     sizes[at] += 1
-    yield _changed(drawn, tensor, Sizes=sizes), "sizes_mismatch", "/" + "/".join(map(str, rule.left.place))
+    yield changed(drawn, tensor, Sizes=sizes), "sizes_mismatch", "/" + "/".join(map(str, rule.left.place))
 
 
 def _number(rule: Number, drawn: Drawn) -> Iterator[Change]:
@@ -187,7 +170,7 @@ def _index(rule: IndexFits, drawn: Drawn) -> Iterator[Change]:
     rank = len(drawn.desc[rule.source]["Sizes"])
     if rank < 2 or DataType.INT32 not in drawn.row.tensors[rule.output].data_types:
         return
-    desc = _changed(drawn, rule.source, Sizes=[2**16, 2**15 + 1, *[1] * (rank - 2)], Strides=None)
+    desc = changed(drawn, rule.source, Sizes=[2**16, 2**15 + 1, *[1] * (rank - 2)], Strides=None)
     desc[rule.axes] = [0, 1]
     desc[rule.output] = {"DataType": "INT32", "Sizes": [1] * rank}
     yield desc, "index_overflow", f"/{rule.output}/DataType"
@@ -205,7 +188,7 @@ def _fits(rule: FitsRank, drawn: Drawn) -> Iterator[Change]:
 def _filter(rule: FilterFits, drawn: Drawn) -> Iterator[Change]:
     sizes = list(drawn.desc["FilterTensor"]["Sizes"])
     sizes[2] = drawn.desc["InputTensor"]["Sizes"][2] + drawn.desc["StartPadding"][0] + drawn.desc["EndPadding"][0] + 1
-    yield _changed(drawn, "FilterTensor", Sizes=sizes), "window_too_large", "/FilterTensor/Sizes/2"
+    yield changed(drawn, "FilterTensor", Sizes=sizes), "window_too_large", "/FilterTensor/Sizes/2"
 
 
 def _padding(rule: PaddingLeavesOutput, drawn: Drawn) -> Iterator[Change]:
@@ -217,7 +200,7 @@ def _shapes(rule: Shapes, drawn: Drawn) -> Iterator[Change]:
     for name in rule.shapes:
         if drawn.desc.get(name) is not None:
             first, second, *rest = drawn.desc[name]["Sizes"]
-            yield _changed(drawn, name, Sizes=[first, second + 1, *rest]), "sizes_mismatch", f"/{name}/Sizes/1"
+            yield changed(drawn, name, Sizes=[first, second + 1, *rest]), "sizes_mismatch", f"/{name}/Sizes/1"
 
 
 def _on_basis(rule: OnBasis, drawn: Drawn) -> Iterator[Change]:

@@ -13,21 +13,12 @@ from opwire.operators.tuples import BatchesAgree, EachWritten, TupleLength, Tupl
 from opwire.rules import Rule
 from opwire.rules.tensors import LeadingOnes
 
+from .changes import resized
 from .descs import SATISFY as satisfying
-from .descs import Desc, Drawn
+from .descs import Drawn, holds_as_drawn
 from .faults import BREAK as breaking
 from .faults import Change
 from .moved import addressed, at_rank
-
-
-def _resized(drawn: Drawn, tensor: str, at: int, size: int) -> Desc:
-    desc = deepcopy(drawn.desc)
-    desc[tensor]["Sizes"][at] = size
-    return desc
-
-
-def _nothing(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
-    """The rule holds once the other rules do."""
 
 
 def _leading(rule: LeadingOnes, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -59,7 +50,7 @@ def _tuples_too_long(rule: TupleLength, drawn: Drawn) -> Iterator[Change]:
     desc = drawn.desc
     most = desc["InputDimensionCount"] - desc.get("BatchDimensionCount", 0)
     last = len(desc["IndicesTensor"]["Sizes"]) - 1
-    yield _resized(drawn, "IndicesTensor", last, most + 1), "out_of_range", f"/IndicesTensor/Sizes/{last}"
+    yield resized(drawn, "IndicesTensor", last, most + 1), "out_of_range", f"/IndicesTensor/Sizes/{last}"
 
 
 def _tuples_fit(rule: TuplesFitRank, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -131,7 +122,7 @@ def _batches_differ(rule: BatchesAgree, drawn: Drawn) -> Iterator[Change]:
     sizes = drawn.desc["IndicesTensor"]["Sizes"]
     at = len(sizes) - drawn.desc["IndicesDimensionCount"]
     if drawn.desc["BatchDimensionCount"]:
-        yield _resized(drawn, "IndicesTensor", at, sizes[at] + 1), "sizes_mismatch", f"/IndicesTensor/Sizes/{at}"
+        yield resized(drawn, "IndicesTensor", at, sizes[at] + 1), "sizes_mismatch", f"/IndicesTensor/Sizes/{at}"
 
 
 def _updates(rule: UpdatesFit, drawn: Drawn, draw: st.DrawFn) -> None:
@@ -141,7 +132,7 @@ def _updates(rule: UpdatesFit, drawn: Drawn, draw: st.DrawFn) -> None:
 
 def _other_updates(rule: UpdatesFit, drawn: Drawn) -> Iterator[Change]:
     size = drawn.desc["UpdatesTensor"]["Sizes"][0]
-    yield _resized(drawn, "UpdatesTensor", 0, size + 1), "sizes_mismatch", "/UpdatesTensor/Sizes"
+    yield resized(drawn, "UpdatesTensor", 0, size + 1), "sizes_mismatch", "/UpdatesTensor/Sizes"
 
 
 FAMILIES = ("gather",)
@@ -154,7 +145,7 @@ SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     TuplesFitRank: _tuples_fit,
     BatchesAgree: _batches,
     UpdatesFit: _updates,
-    LeadingIndices: _nothing,
+    LeadingIndices: holds_as_drawn,
     IndicesNotBatched: _plain,
 }
 

@@ -24,8 +24,9 @@ from opwire.rules.expressions import ConstantQuantity, Measure, Size
 from opwire.rules.numbers import Between, Divides, Equal, Length, NotEmpty, Number
 from opwire.rules.tensors import SameRank, SumAlong
 
+from .changes import resized
 from .descs import SATISFY as satisfying
-from .descs import Desc, Drawn
+from .descs import Desc, Drawn, holds_as_drawn
 from .faults import BREAK as breaking
 from .faults import Change
 from .moved import SEVERAL, SIZES, columns, positions, sliced_sizes
@@ -42,16 +43,6 @@ def _counted(name: str, drawn: Drawn) -> tuple[str, ...]:
 def _of_length(name: str, length: int, drawn: Drawn) -> Desc:
     """Returns the arrays that share a count with ``name``, truncated or padded with ones."""
     return {each: ([*drawn.desc[each], *[1] * length])[:length] for each in _counted(name, drawn)}
-
-
-def _resized(drawn: Drawn, tensor: str, at: int, size: int) -> Desc:
-    desc = deepcopy(drawn.desc)
-    desc[tensor]["Sizes"][at] = size
-    return desc
-
-
-def _nothing(rule: Rule, drawn: Drawn, draw: st.DrawFn) -> None:
-    """The rule holds once the other rules do."""
 
 
 # Numbers and lengths
@@ -156,7 +147,7 @@ def _equal(rule: Equal, drawn: Drawn, draw: st.DrawFn) -> None:
 def _unequal(rule: Equal, drawn: Drawn) -> Iterator[Change]:
     match rule:
         case Equal(Size(tensor, str() as axis), ConstantQuantity(number)):
-            yield _resized(drawn, tensor, drawn.desc[axis], number + 1), "sizes_mismatch", f"/{tensor}/Sizes"
+            yield resized(drawn, tensor, drawn.desc[axis], number + 1), "sizes_mismatch", f"/{tensor}/Sizes"
         case _:
             yield from breaking[Equal](rule, drawn)
 
@@ -183,7 +174,7 @@ def _add_up(rule: SumAlong, drawn: Drawn, draw: st.DrawFn) -> None:
 def _left_over(rule: SumAlong, drawn: Drawn) -> Iterator[Change]:
     axis = drawn.desc[rule.axis]
     size = drawn.desc[rule.whole]["Sizes"][axis]
-    yield _resized(drawn, rule.whole, axis, size + 1), "sizes_mismatch", f"/{rule.array}"
+    yield resized(drawn, rule.whole, axis, size + 1), "sizes_mismatch", f"/{rule.array}"
 
 
 def _rank(rule: SameRank, drawn: Drawn) -> Iterator[Change]:
@@ -203,7 +194,7 @@ def _gray(rule: GrayOrColor, drawn: Drawn, draw: st.DrawFn) -> None:
 
 
 def _two_channels(rule: GrayOrColor, drawn: Drawn) -> Iterator[Change]:
-    yield {**_resized(drawn, "InputTensor", 1, 2), "Bias": [0, 1]}, "value_not_allowed", "/Bias"
+    yield {**resized(drawn, "InputTensor", 1, 2), "Bias": [0, 1]}, "value_not_allowed", "/Bias"
 
 
 # Slices
@@ -246,7 +237,7 @@ def _gradient(rule: GradientFits, drawn: Drawn, draw: st.DrawFn) -> None:
 
 
 def _gradient_too_long(rule: GradientFits, drawn: Drawn) -> Iterator[Change]:
-    desc = _resized(drawn, "InputGradientTensor", 0, 2)
+    desc = resized(drawn, "InputGradientTensor", 0, 2)
     window = {"InputWindowOffsets": 0, "InputWindowSizes": 1, "InputWindowStrides": 1}
     for name, number in window.items():
         desc[name] = [number, *desc[name][1:]]
@@ -255,7 +246,7 @@ def _gradient_too_long(rule: GradientFits, drawn: Drawn) -> Iterator[Change]:
 
 
 def _gradient_beyond(rule: GradientReaches, drawn: Drawn) -> Iterator[Change]:
-    desc = _resized(drawn, "InputGradientTensor", 0, 2)
+    desc = resized(drawn, "InputGradientTensor", 0, 2)
     whole = desc["OutputGradientTensor"]["Sizes"][0]
     desc |= {"InputWindowStrides": [whole, *desc["InputWindowStrides"][1:]]}
     yield desc, "out_of_range", "/InputWindowOffsets/0"
@@ -307,7 +298,7 @@ def _columns_fit(rule: ColumnsFit, drawn: Drawn, draw: st.DrawFn) -> None:
 def _other_columns(rule: ColumnsFit, drawn: Drawn) -> Iterator[Change]:
     sizes = drawn.desc[rule.columns]["Sizes"]
     for at, size in enumerate(sizes):
-        yield _resized(drawn, rule.columns, at, size + 1), "sizes_mismatch", f"/{rule.columns}/Sizes/{at}"
+        yield resized(drawn, rule.columns, at, size + 1), "sizes_mismatch", f"/{rule.columns}/Sizes/{at}"
 
 
 FAMILIES = ("movement", "gather", "selection", "constants", "cumulative", "arithmetic")
@@ -315,19 +306,19 @@ FAMILIES = ("movement", "gather", "selection", "constants", "cumulative", "arith
 
 SATISFY: dict[type[Rule], Callable[[Any, Drawn, st.DrawFn], None]] = {
     Length: _length,
-    NotEmpty: _nothing,
+    NotEmpty: holds_as_drawn,
     Number: _number,
     Between: _between,
     Equal: _equal,
     SumAlong: _add_up,
     GrayOrColor: _gray,
-    SliceNotEmpty: _nothing,
+    SliceNotEmpty: holds_as_drawn,
     SliceFits: _slice,
     WindowInside: _window,
     GradientFits: _gradient,
-    GradientReaches: _nothing,
-    StrideIsSigned: _nothing,
-    ImageHasRank: _nothing,
+    GradientReaches: holds_as_drawn,
+    StrideIsSigned: holds_as_drawn,
+    ImageHasRank: holds_as_drawn,
     BlockFits: _blocks,
     ColumnsFit: _columns_fit,
 }

@@ -124,6 +124,19 @@ def cpu_device() -> Iterator[CpuDevice]:
 
 
 @pytest.fixture(scope="session")
+def cpu() -> Iterator[Device]:
+    """The CPU device, for what other devices are compared with; its kernels are compiled as they are needed."""
+    with loaded("cpu") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def reference() -> Iterator[Device]:
+    with loaded("reference") as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
     """The URL of a real server with default settings, shared by all tests of a session."""
     with serving() as server:

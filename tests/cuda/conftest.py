@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from opwire_service.devices import load
-from opwire_service.devices.base import Device
 from opwire_service.devices.cuda.device import CudaDevice
 from tests.support.devices import loaded
 
@@ -18,14 +16,3 @@ def cuda() -> Iterator[CudaDevice]:
     with loaded("cuda") as device:
         assert isinstance(device, CudaDevice)
         yield device
-
-
-@pytest.fixture(scope="session")
-def cpu() -> Device:
-    """The CPU device; compiled kernels are not needed here."""
-    return load("cpu")
-
-
-@pytest.fixture(scope="session")
-def reference() -> Device:
-    return load("reference")

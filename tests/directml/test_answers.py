@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from opwire.schema import decisions_of
-from opwire_service.devices import load
-from opwire_service.devices.base import Device
 from tests.directml.computed import by_operator
 from tests.directml.differences import rules
 from tests.directml.judging import judge, judge_all
 
 SMALL = 512
 """The most work of a case that the reference does in every run; larger ones, an eighth, take most of its time."""
-
-
-@pytest.fixture(scope="module")
-def reference() -> Iterator[Device]:
-    made = load("reference")
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("name", by_operator())

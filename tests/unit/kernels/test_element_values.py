@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import mpmath
@@ -14,7 +14,6 @@ from opwire.formulas import PRIMITIVES
 from opwire.operators import OPERATORS
 from opwire.tensor import Array, DataType
 from opwire_service.devices.base import Device
-from opwire_service.devices.reference import ReferenceDevice
 from opwire_service.kernels.formulas import float64
 from opwire_service.kernels.formulas.bounds import error_bound
 from opwire_service.kernels.formulas.formula import formula_of
@@ -77,13 +76,6 @@ def assert_all_right(devices: Iterable[Device], name: str, arrays: dict[str, Arr
 def _numbers(name: str) -> list[str]:
     """Returns the FLOAT attributes of an operator."""
     return [m.name for m in OPERATORS[name].members.attributes if isinstance(ATTRIBUTES.get(m.name), int | float)]
-
-
-@pytest.fixture(scope="module")
-def reference() -> Iterator[Device]:
-    made = ReferenceDevice()
-    yield made
-    made.close()
 
 
 def _patterns(step: int) -> Array:

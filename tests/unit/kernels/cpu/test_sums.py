@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -12,8 +11,6 @@ import pytest
 
 from opwire.check import check
 from opwire.tensor import DataType
-from opwire_service.devices import load
-from opwire_service.devices.base import Device
 from tests.oracles import oracle
 from tests.support.execution import execute, run
 
@@ -170,13 +167,6 @@ def test_products_are_rounded_once(cpu_device, count, dtype):
         answer = oracle.rounded(odd * Fraction(2) ** max(min(shift, 2000), -2000), values.dtype)
         assert oracle.same(by_rows[i], answer)
         assert oracle.same(by_columns[i], answer)
-
-
-@pytest.fixture(scope="module")
-def reference() -> Iterator[Device]:
-    made = load("reference")
-    yield made
-    made.close()
 
 
 FLOAT_FUNCTIONS = ("SUM", "AVERAGE", "L1", "L2", "SUM_SQUARE", "MULTIPLY", "LOG_SUM", "LOG_SUM_EXP")

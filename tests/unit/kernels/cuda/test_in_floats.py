@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,6 @@ import pytest
 
 from opwire.check import Plan
 from opwire.tensor import Array
-from opwire_service.devices import load
-from opwire_service.devices.base import Device
 from opwire_service.kernels.cuda.job import Card
 from tests.support.elements import answer, plan_of
 from tests.support.gpu.launched import Launched
@@ -65,13 +62,6 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, type],
         for case in CASES
         for dtype in TYPES
     }
-
-
-@pytest.fixture(scope="module")
-def cpu() -> Iterator[Device]:
-    device = load("cpu")
-    yield device
-    device.close()
 
 
 def images(dtype: type) -> dict[str, Array]:

@@ -19,6 +19,8 @@ from ..tensor import BufferTensorDesc
 class Place(Enum):
     """The kinds of buffers that hold the tensors of nodes."""
 
+    __hash__ = object.__hash__  # that of an Enum is a function in Python
+
     INPUT = "input"
     OUTPUT = "output"
     BETWEEN = "between"

@@ -82,6 +82,7 @@ def test_invalid_floats_are_refused(given_number):
 
 
 @pytest.mark.parametrize("count", [3, FEW + 1], ids=["few", "many"])
+@pytest.mark.parametrize("first", [[1], ["NaN"], [1, "NaN"]], ids=str)
 @pytest.mark.parametrize(
     ("last", "found"),
     [
@@ -94,11 +95,11 @@ def test_invalid_floats_are_refused(given_number):
         (True, None),
     ],
 )
-def test_few_numbers_are_read_as_many_are(count, last, found):
+def test_few_numbers_are_read_as_many_are(count, first, last, found):
     desc = BufferTensorDesc(DataType.FLOAT64 if last == 2**53 + 1 else DataType.FLOAT16, (count,))
-    data = [1, *[0.5] * (count - 2), last]
+    data = [*first, *[0.5] * (count - len(first) - 1), last]
     if found is not None:
-        assert read_numbers(data, desc, "").tolist() == [*data[:-1], found]
+        np.testing.assert_array_equal(read_numbers(data, desc, ""), [*map(float, data[:-1]), found])
         return
     with pytest.raises(NumberError) as refused:
         read_numbers(data, desc, "")

@@ -59,6 +59,7 @@ static inline float approximate_inverse(float x) {
 static inline float approximate_inverse_root(float x) {
     return is_flushed(x) ? copysignf(INFINITY, x) : off(x, 1.0 / sqrt(x), 0.57 * 0x1p-23);
 }
+static inline double approximate_inverse_root(double x) { return off((float)x, 1.0 / sqrt(x), 0x1p-18); }
 static inline int __double2loint(double x) { return (int)same_bits<u64>(x); }
 static inline int __double2hiint(double x) { return (int)(same_bits<u64>(x) >> 32); }
 static inline double __hiloint2double(int high, int low) { return same_bits<double>((u64)(u32)high << 32 | (u32)low); }

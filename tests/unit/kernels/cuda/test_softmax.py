@@ -75,7 +75,9 @@ def _built(folder: Path, name: str, dtype: type, held: bool) -> ctypes.CDLL:
     parts = [f"#define {key} {value}\n" for key, value in macros.items()]
     parts += map(kernel_text, ("floats", "certified", "pairs", "normalization/numbers"))
     parts += ["typedef Pack<Element, LANES> Lanes;\nnamespace settling { static void prepare() {} }\n", logarithms()]
-    parts += map(kernel_text, ("normalization/exponential_pairs", "normalization/softmax_pairs"))
+    parts += map(
+        kernel_text, ("normalization/exponential_pairs", "normalization/totals", "normalization/softmax_pairs")
+    )
     return compiled(folder, f"{name}_{np.dtype(dtype)}_{held}", "\n".join([*parts, _CALLS]))
 
 

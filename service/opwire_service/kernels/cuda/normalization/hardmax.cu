@@ -9,6 +9,7 @@ struct State {
     u32 index;  // of the maximum; the largest value of the type if there is none
 
     static const bool PEAKED = false;
+    static const bool SHIFTED = false;
     static const bool IS_JOINED = true;
 
     __device__ __forceinline__ void clear(float) {

@@ -10,6 +10,7 @@ struct State {
     double sum;
 
     static const bool PEAKED = false;
+    static const bool SHIFTED = false;
     static const bool IS_JOINED = true;
 
     __device__ __forceinline__ void clear(float) { sum = 0; }

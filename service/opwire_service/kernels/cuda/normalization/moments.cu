@@ -4,9 +4,14 @@
 // each part.
 
 const bool KEEPS = false;
+const bool ADDS = BIAS || ADDED;
+
+#if PAIRS
+namespace settling {
+#endif
+
 const double UNIT = 0x1p-53;
 const bool SQUARES = HALF || !HELD;  // whether squares are summed along with the elements
-const bool ADDS = BIAS || ADDED;
 // Whether floats sum the squares of LANES elements: the relative error is at most 8 * 2^-24, which is accurate enough
 // for FLOAT16 where nothing can cancel.
 const bool COARSE = HALF && !MEAN && !ADDS && !ACTIVATED;
@@ -36,8 +41,7 @@ static __device__ __forceinline__ bool are_close(const float (&values)[LANES]) {
 // The approximate inverse root is within 2^-18, so the cube of its error is below the rounding errors of two ULP.
 static __device__ __forceinline__ double inverse_root(double x) {
     if ((u32)__double2hiint(x) - 0x00100000 >= 0x7fe00000) return 1 / sqrt(x);  // not positive and normal
-    double inverse;
-    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(x));
+    double inverse = approximate_inverse_root(x);
     double rest = fma(-x * inverse, inverse, 1.0);
     return fma(inverse * rest, fma(0.375, rest, 0.5), inverse);
 }
@@ -62,6 +66,7 @@ struct State {
     u32 inexact, unused;  // nonzero if `lost` was rounded, too
 
     static const bool PEAKED = false;
+    static const bool SHIFTED = false;
     static const bool IS_JOINED = MEAN || SQUARES;
 
     __device__ __forceinline__ void clear(float) {
@@ -181,7 +186,9 @@ struct State {
     }
 };
 
+#if !PAIRS
 static __device__ double activated(double x);
+#endif
 
 struct Row {
     double mean, rest;  // low part of the mean
@@ -191,7 +198,7 @@ struct Row {
 #if STATISTICS
     double spread, spread_error, mean_error;
 
-    __device__ __forceinline__ bool statistics(Element &to_mean, Element &to_variance) const {
+    __device__ __forceinline__ bool statistics(Element &to_mean, Element &to_variance, const Numbers &) const {
         to_mean = nearest(mean + rest);
         to_variance = nearest(spread);
         return is_enough(mean + rest, 1.01f * (float)mean_error) && is_enough(spread, 1.01f * (float)spread_error);
@@ -306,3 +313,7 @@ struct Row {
         return is_enough((float)found, slack) && has_sign(x, beside.scale);
     }
 };
+
+#if PAIRS
+}
+#endif

@@ -24,7 +24,9 @@ struct Numbers {
     double depth;    // maximum additions that an element takes part in
     double inverse;  // 1 / `count`
     u32 count;       // elements per row
-    u32 unused;
+    float single_epsilon;
+    // Errors of sums of elements and of squares in floats, relative to what `moments_pairs` says.
+    float grain, grain_of_squares;
 };
 
 // Two sums over the elements of a row.

@@ -1,13 +1,13 @@
 // Operators that compute each element from a reduction over its row. A family defines
 //   State: the reduction: clear(peak), add(lanes, values, first, kept), merge(other); PEAKED if the largest element
-//          should be known beforehand where that is free; kept are terms that `value` can reuse; if IS_JOINED, threads
+//          should be known beforehand where that is free, SHIFTED if the first one must be; kept are terms that `value` can reuse; if IS_JOINED, threads
 //          that hold rows exchange only held(), combined by join and read back by take
 //   Row:   of(state, numbers), or of_held(state, numbers, sum), where sum(term) accumulates terms of all elements in
 //          Sums; value<IS_KEPT>(x, index, kept, beside, numbers, result) returns whether the result is settled; if
 //          TELLS_AT_ONCE, at_once<IS_KEPT>(lanes, x, kept, beside, results) computes LANES elements and returns the
 //          bits of the undecided ones, without a branch if there are none, as is usual
 //   KEEPS: whether terms are kept at all; prepare(): run first by each block
-//   settling::State and settling::Row, if PAIRS: sum rows again whose results Row leaves undecided, and settle those; no
+//   settling::State and settling::Row, if RESUMS: sum rows again whose results Row leaves undecided, and settle those; no
 //          blocks share such rows
 // If BY_ROWS, LANES consecutive elements of a row are contiguous and SHARING threads along x share a row; otherwise
 // threads along y do. A row is STRAIGHT if a single step leads from each item to the next, and FULL if every thread
@@ -108,7 +108,7 @@ static __device__ __forceinline__ void put(
     if (undecided) leave(at, item, undecided);
 }
 
-#if !PAIRS
+#if !RESUMS
 static __device__ __forceinline__ void leave(
     const Task &task, const Row &row, u32 output, const Offsets &at, u32 item, u32 undecided
 ) {
@@ -124,6 +124,11 @@ template <class S> static __device__ __forceinline__ S cleared(float peak = Boun
     S state;
     state.clear(peak);
     return state;
+}
+
+// What a state is cleared to: the first element of the row where it must be known.
+template <class S> static __device__ __forceinline__ float start_of(const Task &task, const Offsets &at) {
+    return S::SHIFTED ? (float)widen(task.source[at.of[SOURCE_AT]]) : Bounds<float>::lowest();
 }
 
 template <int WIDTH, class S> static __device__ __forceinline__ void join_rows(S &state) {
@@ -209,7 +214,7 @@ static __device__ __forceinline__ void put_all(
     });
 }
 
-#if PAIRS
+#if RESUMS
 // A row summed again by what settles its undecided results; all threads that share it take part.
 static __device__ __forceinline__ settling::Row settling_row(const Task &task, const Part &part, float peak) {
     typedef settling::State Again;
@@ -224,7 +229,8 @@ static __device__ __forceinline__ u32 split_end(const Task &task) {
 
 static __device__ __forceinline__ void put_statistics(const Task &task, const Row &row, u32 output, const Offsets &at) {
 #if STATISTICS
-    if (!row.statistics(task.mean[at.of[MEAN_AT]], task.variance[at.of[VARIANCE_AT]])) list(task, output, STATISTIC);
+    Element &mean = task.mean[at.of[MEAN_AT]], &variance = task.variance[at.of[VARIANCE_AT]];
+    if (!row.statistics(mean, variance, task.numbers)) list(task, output, STATISTIC);
 #endif
 }
 
@@ -273,7 +279,7 @@ static __device__ __forceinline__ void prefetch_row(const Task &task) {
 // store nothing; items past the end of a row repeat the last one.
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __grid_constant__ Task task) {
     prefetch_row(task);
-    if (!PAIRS) prepare();
+    if (!RESUMS) prepare();
     Part part = part_of(task);
     const Element *source = task.source + part.at.of[SOURCE_AT];
     Lanes lanes[HELD];
@@ -282,11 +288,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
 #pragma unroll
     for (int n = 0; n < HELD; ++n)
         lanes[n] = load(source + source_offset(task, FULL ? held_item(n) : min(held_item(n), task.items - 1)));
-    if (PAIRS) prepare();  // while loads are in flight
+    if (RESUMS) prepare();  // while loads are in flight
 #pragma unroll
     for (int n = 0; n < HELD; ++n) widened(lanes[n], values[n]);
     State state;
-    float peak = Bounds<float>::lowest();
+    float peak = start_of<State>(task, part.at);
     if (State::PEAKED) {
         peak = greatest_of(lanes);
         join_along_x<SHARING>(peak, [](float &a, float b) { a = greater(a, b); });
@@ -304,7 +310,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
     for (int n = 0; n < HELD; ++n) forget(lanes[n]);
     Row row = Row::of_held(state, task.numbers, HeldSum{lanes, task.items});
     if (part.present && threadIdx.x == 0) put_statistics(task, row, part.output, part.at);
-#if PAIRS
+#if RESUMS
     u32 undecided = 0;  // of the LANES results of each item
     auto left = [&](const Offsets &, u32 item, u32 lanes) { undecided |= lanes << (item - threadIdx.x) / SHARING * LANES; };
 #else
@@ -315,7 +321,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
         forget(lanes[n]);
         if (part.present && is_held(n, task.items)) put<KEEPS>(task, row, part.at, held_item(n), lanes[n], kept[n], left);
     }
-#if PAIRS
+#if RESUMS
     if (!HeldSum{lanes, task.items}.is_wanted(undecided)) return;
     settling::Row again = settling_row(task, part, peak);
 #pragma unroll 1
@@ -332,14 +338,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) held_rows(const __
 extern "C" __global__ void __launch_bounds__(BLOCK) whole_rows(const __grid_constant__ Task task) {
     prepare();
     Part part = part_of(task);
-    const float NONE = Bounds<float>::lowest();
-    Row row = Row::of(gathered<State, Kept>(task, part, 0, task.items, NONE), task.numbers);
+    const float start = start_of<State>(task, part.at);
+    Row row = Row::of(gathered<State, Kept>(task, part, 0, task.items, start), task.numbers);
     if (part.present && part.lead == 0) put_statistics(task, row, part.output, part.at);
-#if PAIRS
+#if RESUMS
     u32 undecided = 0;
     put_all(task, part, row, 0, task.items, [&](const Offsets &, u32, u32 lanes) { undecided |= lanes; });
     if (!__syncthreads_or(undecided)) return;
-    settling::Row again = settling_row(task, part, NONE);
+    settling::Row again = settling_row(task, part, start);
     if (undecided)
         put_all(task, part, row, 0, task.items, [&](const Offsets &at, u32 item, u32 lanes) {
             settle(task, again, part.output, at, item, lanes);
@@ -351,14 +357,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK) whole_rows(const __grid_cons
 #endif
 }
 
-#if !PAIRS
+#if !RESUMS
 
 // Rows shared by several blocks, in three launches: reduce each split, merge the splits, compute the results.
 extern "C" __global__ void __launch_bounds__(BLOCK) split_rows(const __grid_constant__ Task task) {
     prepare();
     Part part = part_of(task);
-    const float NONE = Bounds<float>::lowest();
-    State state = gathered<State, Kept>(task, part, split_begin(task), split_end(task), NONE);
+    const float start = start_of<State>(task, part.at);
+    State state = gathered<State, Kept>(task, part, split_begin(task), split_end(task), start);
     if (part.present && part.lead == 0) task.partial[(u64)blockIdx.y * task.outputs + (part.output - task.first)] = state;
 }
 

@@ -74,7 +74,8 @@ class RowKernels:
         given: whether mean and variance are inputs.
         keeps: whether threads keep a term for each element that they hold.
         prefetches: whether blocks that hold a row prefetch later ones.
-        in_pairs: whether rows are computed in pairs of floats, and settled as described in ``rows.cu``.
+        in_pairs: whether rows are computed in pairs of floats.
+        resums: whether what this leaves undecided is settled by summing the row again, as described in ``rows.cu``.
         shared: the kernels of rows that several blocks share, if others.
         epsilon: value added to the variance or the squared length.
     """
@@ -92,6 +93,7 @@ class RowKernels:
     keeps: bool = False
     prefetches: bool = False
     in_pairs: bool = False
+    resums: bool = False
     shared: RowKernels | None = None
     epsilon: float = 0.0
 
@@ -166,6 +168,7 @@ class NormalizationJob(SingleProgramJob):
             ("STATISTICS", int(kernels.statistics is not None)),
             ("GIVEN", int(kernels.given)),
             ("PAIRS", int(kernels.in_pairs)),
+            ("RESUMS", int(kernels.resums)),
             *((name.upper(), self._walk(name)) for name in ("scale", "bias", "added")),
             *kernels.macros,
         )
@@ -213,7 +216,8 @@ class NormalizationJob(SingleProgramJob):
         task["undecided"], task["room"] = memory.undecided, self._room
         epsilon = self._kernels.epsilon + 0.0  # turns -0 into 0
         count = size_of(self._reduced)
-        task["numbers"] = (epsilon, shape.depth, 1 / count, count, 0)
+        grains = shape.grains(is_half=self._element.dtype.itemsize == 2)
+        task["numbers"] = (epsilon, shape.depth, 1 / count, count, epsilon, *grains)
         task["items"], task["stretch"], task["splits"] = shape.items, shape.stretch, shape.splits
         task["step"] = [step % 2**32 for step in self._reduced[-1].steps] if self._reduced else 0
         write_nest(self._kept, task["kept"])

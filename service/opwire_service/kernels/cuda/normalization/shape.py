@@ -79,6 +79,12 @@ class RowShape:
         """Maximum number of additions that an element takes part in."""
         return -(-self.stretch // self.sharing) * self.lanes + self.sharing + self.splits + 32
 
+    def grains(self, *, is_half: bool) -> tuple[float, float]:
+        """Relative errors of sums of elements and of squares in floats; ``moments_pairs.cu`` derives them."""
+        unit, additions = 2.0**-24, -(-self.stretch // self.sharing) + self.splits + 32
+        together = (self.lanes * (self.lanes + 7) + 3) * unit**2 + 8 * (additions + 2) ** 3 * unit**3
+        return (together, together) if is_half else (6.1 * unit, 2.05 * unit)
+
 
 def nests_of(
     sizes: Sequence[int], strides: Sequence[Sequence[int]], axes: Iterable[int], *, ordered: bool

@@ -39,6 +39,7 @@ struct State {
     u32 unused;
 
     static const bool PEAKED = true;
+    static const bool SHIFTED = false;
     static const bool IS_JOINED = true;
 
     __device__ __forceinline__ void clear(float to) {

@@ -52,7 +52,7 @@ HALVES = RowKernels(
 
 
 _SOURCE_OF_PAIRS = tuple(
-    f"normalization/{each}" for each in ("exponential_pairs", "exponential", "softmax", "softmax_pairs")
+    f"normalization/{each}" for each in ("exponential_pairs", "exponential", "softmax", "totals", "softmax_pairs")
 )
 
 
@@ -66,6 +66,7 @@ def _in_pairs(kernels: RowKernels, shared: RowKernels) -> RowKernels:
         macros=(*kernels.macros, *OF_PAIRS),
         functions=logarithms(),
         in_pairs=True,
+        resums=True,
         shared=shared,
     )
 

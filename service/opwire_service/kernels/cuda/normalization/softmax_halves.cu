@@ -60,6 +60,7 @@ struct State {
     u32 least;
 
     static const bool PEAKED = true;
+    static const bool SHIFTED = false;
     static const bool IS_JOINED = true;
 
     __device__ __forceinline__ Scale scale() const { return {shift, least}; }

@@ -21,27 +21,6 @@ static __device__ __forceinline__ Pair term_of(float x, float peak) {
     return chosen(d.hi < LEAST_EXPONENT, Pair{is_something ? TINY_TERM : 0, 0}, power);  // NaN stays
 }
 
-// A sum of pairs whose error is negligible.
-struct Total {
-    float high, low, lowest;
-
-    __device__ __forceinline__ void clear() { high = low = lowest = 0; }
-    __device__ __forceinline__ void add(Pair x) {
-        Pair top = exact_sum(high, x.hi), rest = exact_sum(top.lo, x.lo), middle = exact_sum(low, rest.hi);
-        high = top.hi;
-        low = middle.hi;
-        lowest += middle.lo + rest.lo;
-    }
-    __device__ __forceinline__ void merge(const Total &other) {
-        add({other.high, other.low});
-        lowest += other.lowest;
-    }
-    __device__ __forceinline__ Pair value() const {
-        Pair below = exact_sum(low, lowest), top = exact_sum(high, below.hi);
-        return ordered_sum(top.hi, top.lo + below.lo);
-    }
-};
-
 // The number that terms are relative to. It is not less than the largest element and, unless that is subtracted from
 // results, seldom rises.
 static __device__ __forceinline__ float reference(float peak) {
@@ -55,6 +34,7 @@ struct State {
     float reach;   // relative error of the sum from raising it
 
     static const bool PEAKED = true;
+    static const bool SHIFTED = false;
     static const bool IS_JOINED = true;
 
     __device__ __forceinline__ void clear(float to) {

@@ -24,15 +24,29 @@ from .rows import NormalizationJob, RowKernels, SideTensor
 
 _STATE_BYTES, _ROW_BYTES, _STATISTICS_BYTES = 40, 32, 24
 
+_IN_PAIRS = tuple(f"normalization/{each}" for each in ("moments", "totals", "moments_pairs"))
+_STATE_BYTES_IN_PAIRS, _ROW_BYTES_IN_PAIRS = 40, 76
+
 _BESIDE = {"scale": "ScaleTensor", "bias": "BiasTensor", "added": "FusedAddTensor"}
 
 
-def _kernels(plan: Plan, activation: NestedOperator | None, *, mean: bool, variance: bool) -> RowKernels:
+def _kernels(plan: Plan, card: Card, activation: NestedOperator | None, *, mean: bool, variance: bool) -> RowKernels:
+    macros = ("MEAN", int(mean)), ("VARIANCE", int(variance)), ("ACTIVATED", int(activation is not None))
+    if card.prefers_pairs and activation is None:
+        return RowKernels(
+            _IN_PAIRS,
+            _STATE_BYTES_IN_PAIRS,
+            _ROW_BYTES_IN_PAIRS,
+            macros,
+            functions=activated_source(None),
+            in_pairs=True,
+            epsilon=plan.attributes.Epsilon,
+        )
     return RowKernels(
-        ("normalization/moments",),
+        ("inverses", "normalization/moments"),
         _STATE_BYTES,
         _ROW_BYTES,
-        (("MEAN", int(mean)), ("VARIANCE", int(variance)), ("ACTIVATED", int(activation is not None))),
+        macros,
         activated_source(activation),
         epsilon=plan.attributes.Epsilon,
     )
@@ -64,12 +78,13 @@ def _by_own_statistics(plan: Plan, card: Card) -> NormalizationJob:
         return rounded(found.mean, to), rounded(found.spread(found.mean), to)
 
     beside = {key: SideTensor(name, plan.inputs[name]) for key, name in _BESIDE.items() if name in plan.inputs}
-    kernels = replace(_kernels(plan, fused, mean=mean, variance=variance), exact=exact)
+    kernels = replace(_kernels(plan, card, fused, mean=mean, variance=variance), exact=exact)
     if "OutputMeanTensor" in plan.outputs:
         for key in ("mean", "variance"):
             name = f"Output{key.capitalize()}Tensor"
             beside[key] = SideTensor(name, plan.outputs[name], is_output=True)
-        kernels = replace(kernels, statistics=statistics, row_bytes=_ROW_BYTES + _STATISTICS_BYTES)
+        more = 0 if kernels.in_pairs else _STATISTICS_BYTES
+        kernels = replace(kernels, statistics=statistics, row_bytes=kernels.row_bytes + more)
     return NormalizationJob(source, target, beside, axes_of(plan), kernels, card.processors)
 
 
@@ -92,7 +107,7 @@ def _by_given_statistics(plan: Plan, card: Card) -> NormalizationJob:
 
     statistics = beside["mean"].desc, beside["variance"].desc
     axes = [i for i in range(source.rank) if all(desc.sizes[i] == 1 for desc in statistics)]
-    kernels = replace(_kernels(plan, fused, mean=True, variance=True), exact=exact, given=True)
+    kernels = replace(_kernels(plan, card, fused, mean=True, variance=True), exact=exact, given=True)
     return NormalizationJob(source, target, beside, axes, kernels, card.processors)
 
 

@@ -23,12 +23,12 @@ _EPSILON = 2.0**-16
 _CALLS = """
 // A row of `items` packs, shared by THREADS threads. `bounds`: mean less first, factor, both as pairs; share, drift.
 extern "C" void normalize(
-    long items, const Element *row, const Element *scale, const Element *bias,
+    long items, long count, const Element *row, const Element *scale, const Element *bias,
     double epsilon, float grain, float grain_of_squares,
     Element *results, unsigned *undecided, Element *settled, unsigned *left, float *bounds
 ) {
-    long count = items * LANES;
-    Numbers numbers = {epsilon, count + 100.0, 1.0 / count, (u32)count, (float)epsilon, grain, grain_of_squares};
+    double depth = items * LANES + 100;
+    Numbers numbers = {epsilon, depth, 1.0 / count, (u32)count, (float)epsilon, grain, grain_of_squares};
     State states[THREADS];
     auto packed = [&](const Element *from, long item, float (&values)[LANES]) {
         for (int k = 0; k < LANES; ++k) values[k] = widen(from[item * LANES + k]);
@@ -63,13 +63,14 @@ class Kind(NamedTuple):
     mean: bool
     variance: bool
     adds: bool
+    divides: bool = True
 
     @property
     def lanes(self) -> int:
         return 4 if self.dtype is np.float32 else 8
 
 
-_PARTS = (True, True, True), (True, True, False), (False, True, True), (True, False, True)
+_PARTS = (True, True, True), (True, True, False), (False, True, True), (True, False, True), (False, True, False, False)
 KINDS = [Kind(dtype, *each) for dtype in (np.float32, np.float16) for each in _PARTS]
 
 
@@ -118,7 +119,10 @@ class Normalized:
         outputs = self.results, undecided, self.again, left, told
         addresses, more = ([ctypes.c_void_p(each.ctypes.data) for each in part] for part in (arrays, outputs))
         grains = map(ctypes.c_float, shape.grains(is_half=kind.dtype is np.float16))
-        library.normalize(ctypes.c_long(items), *addresses, ctypes.c_double(_EPSILON), *grains, *more)
+        count = row.size if kind.divides else 1
+        library.normalize(
+            ctypes.c_long(items), ctypes.c_long(count), *addresses, ctypes.c_double(_EPSILON), *grains, *more
+        )
         self.settled = (undecided[:, None] >> np.arange(kind.lanes) & 1).reshape(-1) == 0
         self.left = left != 0
         self.told = told
@@ -168,7 +172,8 @@ def exact_of(row: Array, kind: Kind) -> tuple[Fraction, Fraction]:
     center = sum(numbers, Fraction()) / len(numbers) if kind.mean else Fraction()
     if not kind.variance:
         return center, Fraction(1)
-    variance = sum(((each - center) ** 2 for each in numbers), Fraction()) / len(numbers)
+    squares = sum(((each - center) ** 2 for each in numbers), Fraction())
+    variance = squares / len(numbers) if kind.divides else squares
     return center, 1 / root_of(variance + Fraction(_EPSILON))
 
 
@@ -218,7 +223,7 @@ def test_nearly_all_results_are_settled(built, kind):
 def test_what_is_no_number_spreads_to_all_results(built):
     for kind in KINDS:
         for special in (np.inf, -np.inf, np.nan):
-            row = np.ones(40, kind.dtype)
+            row: Array = np.ones(40, kind.dtype)
             row[5] = special
             found = Normalized(built[kind], kind, row, *beside(kind.dtype, row.size))
             if (kind.mean and kind.variance) or np.isnan(special):

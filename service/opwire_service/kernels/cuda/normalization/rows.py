@@ -78,6 +78,7 @@ class RowKernels:
         resums: whether what this leaves undecided is settled by summing the row again, as described in ``rows.cu``.
         shared: the kernels of rows that several blocks share, if others.
         epsilon: value added to the variance or the squared length.
+        count: what sums are divided by, or None for the number of elements.
     """
 
     source: tuple[str, ...]
@@ -96,6 +97,7 @@ class RowKernels:
     resums: bool = False
     shared: RowKernels | None = None
     epsilon: float = 0.0
+    count: int | None = None
 
 
 class SideTensor(NamedTuple):
@@ -215,7 +217,7 @@ class NormalizationJob(SingleProgramJob):
         shape, kept = self._shape, size_of(self._kept)
         task["undecided"], task["room"] = memory.undecided, self._room
         epsilon = self._kernels.epsilon + 0.0  # turns -0 into 0
-        count = size_of(self._reduced)
+        count = self._kernels.count or size_of(self._reduced)
         grains = shape.grains(is_half=self._element.dtype.itemsize == 2)
         task["numbers"] = (epsilon, shape.depth, 1 / count, count, epsilon, *grains)
         task["items"], task["stretch"], task["splits"] = shape.items, shape.stretch, shape.splits

@@ -119,6 +119,10 @@ def _by_lengths(plan: Plan, card: Card) -> NormalizationJob:
         divisor = length_of(Elements(row, stop), plan, to)
         return np.array([rounded(divide(real(value), divisor), to) + 0 for value in values.tolist()], to.dtype)
 
+    if card.prefers_pairs and attributes.P == 2:
+        # The root of a sum of squares, as of a mean of squares that are not divided.
+        squares = replace(_kernels(plan, card, None, mean=False, variance=True), exact=exact, count=1)
+        return NormalizationJob(source, target, {}, (attributes.Axis,), squares, card.processors)
     cancels = attributes.Epsilon < 0
     macros = (("SQUARED", int(attributes.P == 2)), ("CANCELS", int(cancels)))
     kernels = RowKernels(("normalization/lengths",), 8, 8, macros, epsilon=attributes.Epsilon)

@@ -20,7 +20,7 @@ from ...gaps import Gaps
 from ...layout import coordinates
 from ..jit.compiler import Kernel
 from ..numbers.vectors import WIDTH
-from ..run.job import Job, KernelStep
+from ..run.job import PIECE, Job, KernelStep
 from ..run.pool import Find, Pool
 from .boxes import Boxes, halved
 from .direct import DIRECT, MOST_DEPTH, TOGETHER, Block, DirectGeometry
@@ -38,6 +38,9 @@ from .window import SPATIAL
 FEW, FEW_UNFOLDED = 8, 64 if TOGETHER > 1 else 16
 """Maximum numbers of filters in a group whose lines are summed without matrix products; the second one is for filters
 of several taps, for which a matrix would have to be unfolded."""
+
+LEAST_PIECE = 1 << 15
+"""Products of them for which another thread is worth its while."""
 
 FEW_PHASES = 64
 """Maximum number of phases for which each one's memory is computed in advance."""
@@ -265,7 +268,10 @@ class ConvolutionJob(Job):
         )  # fmt: skip
         if bias is not None:
             geometry.addend = operand(bias[..., None])
-        units, elements = block.units(window, groups), count * block.lines * block.length * depth
+        units, products = block.units(window, groups), count * block.lines * block.length * depth
+        threads = max(1, min(pool.threads, units * products // LEAST_PIECE))
+        pieces = threads * -(-units * products // (threads * PIECE))
+        elements = max(products, PIECE // -(-units // pieces))
         step = KernelStep(DIRECT[self._dtype.type], geometry, units, elements)
         return step.bind(0, 0, 0, find, pool, (columns, filters, bias, target))
 

@@ -29,10 +29,10 @@ Piece = Callable[[int, int], object]
 Find = Callable[[Kernel], Entry]
 """Returns the machine code of a kernel that is known to be ready."""
 
-LISTENING = 4000
-"""Polls of a helper for more work before it sleeps: some 50 microseconds."""
+LISTENING = 16000
+"""Polls of a helper for more work before it sleeps: some 200 microseconds, longer than most unshared steps."""
 
-WAITING = 10 * LISTENING
+WAITING = 40000
 """Polls of the leader for its helpers to finish before it falls back to polling every ``NOW_AND_THEN`` seconds."""
 
 NOW_AND_THEN = 1e-4

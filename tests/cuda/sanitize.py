@@ -28,14 +28,14 @@ from opwire_service.devices.cuda.memory import aligned
 from opwire_service.devices.cuda.transfers import Lane
 from opwire_service.kernels.code_files import write_own
 from opwire_service.kernels.cuda import MULTIPLYING
-from opwire_service.kernels.cuda.compiler import OPTIONS, file_name
+from opwire_service.kernels.cuda.compiler import OPTIONS, architecture_of, file_name
 from opwire_service.kernels.cuda.job import CudaJob, CudaMemory, device_desc
 from tests.support.execution import execute, never_stop
 from tests.support.gpu.coverage import FEW_FLOAT64, has_two_ways, missing, programs_of
 from tests.support.gpu.every_kernel import Case, cases
 from tests.support.gpu.nvrtc import machine_code, version
 
-ARCHITECTURE = "sm_90"
+ARCHITECTURE = architecture_of("90")
 
 
 class Memory:

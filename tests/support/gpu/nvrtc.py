@@ -7,9 +7,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from opwire_service.kernels.cuda.compiler import OPTIONS
+from opwire_service.kernels.cuda.compiler import OPTIONS, architecture_of
 
-ARCHITECTURES = ("sm_75", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+ARCHITECTURES = tuple(map(architecture_of, ("75", "86", "89", "90", "100", "120")))
 
 
 @cache

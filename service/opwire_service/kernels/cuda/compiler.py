@@ -39,6 +39,11 @@ _PATIENCE = 0.01
 """Interval between polls of ``stop``, in seconds."""
 
 
+def architecture_of(capability: str) -> str:
+    """Returns the architecture to compile for, with the instructions that only its own cards have."""
+    return f"sm_{capability}a" if capability == "90" else f"sm_{capability}"
+
+
 def file_name(code: str, options: tuple[str, ...], version: tuple[int, int]) -> str:
     """Returns the name of the file of a program's machine code, given the version of NVRTC."""
     return f"{hashlib.sha256(repr((code, options, version)).encode()).hexdigest()}.cubin"
@@ -58,7 +63,7 @@ class Compiler:
         self._most_loaded, self._most_on_disk = loaded, on_disk
         self._cuda = cupy.cuda
         self._index = index
-        self._architecture = f"--gpu-architecture=sm_{cupy.cuda.Device(index).compute_capability}"
+        self._architecture = f"--gpu-architecture={architecture_of(cupy.cuda.Device(index).compute_capability)}"
         self._most_shared = int(cupy.cuda.Device(index).attributes["MaxSharedMemoryPerBlockOptin"])
         self._folder = cache_folder()
         self._modules: OrderedDict[Program, Future[Any]] = OrderedDict()

@@ -44,13 +44,19 @@ FEWEST, THINNEST = 16, 8
 MOST_GROUPS = 1024
 """Maximum number of groups of pixels that are measured side by side."""
 
-STAGES = 3
-"""Steps of the depth in shared memory, of which all but one are still being copied."""
+STAGES, GROUP_STAGES = 3, 5
+"""Steps of the depth in shared memory, of which all but one are still being copied; where warps multiply in groups, all
+but two."""
 
-SPLIT_WARPS, OCTET, PART, CHUNK, STEP, EDGE, KEPT_GAP = (
-    constant(name, "products/window_remainders")
-    for name in ("SPLIT_WARPS", "OCTET", "PART", "CHUNK", "STEP", "EDGE", "KEPT_GAP")
-)
+GROUPED = 90
+"""The compute capability of cards whose warps multiply in groups."""
+
+KERNELS = "window_layout", "window_splits", "fragments", "byte_tiles", "window_remainders"
+
+PART, CHUNK, STEP = (constant(name, "products/window_layout") for name in ("PART", "CHUNK", "STEP"))
+SPLIT_WARPS, OCTET = (constant(name, "products/window_splits") for name in ("SPLIT_WARPS", "OCTET"))
+EDGE = constant("EDGE", "products/byte_tiles")
+KEPT_GAP, KEPT_PASSES = (constant(name, "products/window_remainders") for name in ("KEPT_GAP", "KEPT_PASSES"))
 SPLIT_THREADS = SPLIT_WARPS * WARP
 PIXELS = SPLIT_THREADS * OCTET // PART
 
@@ -184,16 +190,17 @@ class WindowRemainderLaunching(Launching):
         deepest = max(products, key=lambda each: each.depth)
         self._count = count_of(deepest.depth, data_type)
         self._tile = tile_of(deepest, card)
+        self._stages = GROUP_STAGES if card.capability == GROUPED else STAGES
         program = replace(
             program,
             macros=(
                 *program.macros,
                 ("ROW_WARPS", self._tile.row_warps),
                 ("COLUMN_WARPS", self._tile.column_warps),
-                ("STAGES", STAGES),
+                ("STAGES", self._stages),
             ),
             generated=f"{program.generated}\n{source(self._count)}\n{fractions(self._count)}",
-            kernels=("products/digits", "products/fragments", "products/window_remainders"),
+            kernels=("products/digits", *(f"products/{each}" for each in KERNELS)),
         )
         super().__init__(program, item_bytes, card.processors, has_window=True)
 
@@ -243,6 +250,6 @@ class WindowRemainderLaunching(Launching):
     def _convolve(self, record: Recording, layout: Layout, tile: ProductTile) -> None:
         block = self._tile
         grid = tile.matrices * -(-tile.columns // block.columns), -(-tile.rows // block.rows)
-        kept = 8 * block.rows // 2 * (block.columns + KEPT_GAP)
-        shared = max(STAGES * (block.rows + block.columns) * STEP, kept) + 4 * layout.steps * (STEP // CHUNK)
+        kept = 8 * block.rows // KEPT_PASSES * (block.columns + KEPT_GAP)
+        shared = max(self._stages * (block.rows + block.columns) * STEP, kept) + 4 * layout.steps * (STEP // CHUNK)
         record.launch("convolve_bytes", grid, (block.threads, 1), shared_bytes=shared)

@@ -27,6 +27,9 @@ from .peers.torch import of_tensors, tensors
 from .report import COPY, conditions, versions
 
 _INPUTS, _WARM_UP, _RUNS_PER_ROUND = 2, 2, 3
+_CERTIFYING = ("certify", "convolve", "combine", "convolve_bytes")
+"""The kernels that list undecided sums."""
+
 _HEAD_START = 4_000_000
 """Cycles that the GPU waits at first, so that launch overhead is hidden from the measurement."""
 
@@ -72,7 +75,7 @@ class Prepared:
         found = 0
         for launch in self.job.launches(self.memories[0]):
             _launch(self.device, launch)
-            if isinstance(launch, KernelLaunch) and launch.entry in ("certify", "convolve"):
+            if isinstance(launch, KernelLaunch) and launch.entry in _CERTIFYING:
                 torch.cuda.synchronize()
                 begin = int(launch.parameter["undecided"][0]) - self.block.data_ptr()
                 found += int(self.block[begin : begin + 4].view(torch.int32)[0])

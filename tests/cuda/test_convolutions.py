@@ -26,7 +26,7 @@ def devices(cuda: CudaDevice) -> Iterator[tuple[CudaDevice, CudaDevice]]:
     if cuda.card.capability < LEAST_CAPABILITY:
         pytest.skip("the card does not multiply bytes")
     first, second = cuda, CudaDevice()
-    first.card, second.card = (cuda.card._replace(float64_ratio=ratio) for ratio in (64, 2))
+    first.card, second.card = cuda.card._replace(float64_ratio=64), cuda.card._replace(float64_ratio=2, capability=80)
     yield first, second
     second.close()
 

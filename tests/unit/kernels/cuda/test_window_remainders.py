@@ -16,7 +16,14 @@ from opwire.tensor import DataType
 from opwire_service.kernels.cuda import JOBS
 from opwire_service.kernels.cuda.job import Card, CudaMemory, KernelLaunch
 from opwire_service.kernels.cuda.products.remainders import MODULI, source
-from opwire_service.kernels.cuda.products.window_remainders import BITS, DEEPEST, LEAST_CAPABILITY, count_of, fractions
+from opwire_service.kernels.cuda.products.window_remainders import (
+    BITS,
+    DEEPEST,
+    GROUPED,
+    LEAST_CAPABILITY,
+    count_of,
+    fractions,
+)
 from tests.support.products import convolution_of
 
 MOST = DEEPEST << 14
@@ -95,7 +102,30 @@ def test_remainders_need_a_card_with_their_instructions_and_few_float64_units():
     plan = convolution_of([8, 64, 56, 56], [64, 64, 3, 3], padding=1)
     assert uses_remainders(plan, Card(40, 32, LEAST_CAPABILITY))
     assert not uses_remainders(plan, Card(40, 32, LEAST_CAPABILITY - 5))
-    assert not uses_remainders(plan, Card(132, 2))
+    assert not uses_remainders(plan, Card(132, 2, 80))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kernel", "is_suitable"),
+    [
+        ([8, 64, 56, 56], [64, 64, 3, 3], True),
+        ([1, 64, 56, 56], [64, 64, 3, 3], False),
+        ([32, 64, 56, 56], [256, 64, 1, 1], False),
+        ([32, 256, 14, 14], [256, 256, 3, 3], True),
+    ],
+)
+def test_deep_convolutions_of_many_tiles_use_remainders_on_cards_that_multiply_in_groups(sizes, kernel, is_suitable):
+    plan = convolution_of(sizes, kernel, padding=kernel[-1] // 2)
+    assert uses_remainders(plan, Card(132, 2, GROUPED)) == is_suitable
+    assert not uses_remainders(plan, Card(132, 2, GROUPED + 10))
+
+
+@pytest.mark.parametrize(("filters", "images", "rows"), [(20, 32, 32), (64, 32, 64), (128, 32, 128), (128, 1, 64)])
+def test_tiles_are_as_tall_as_filters_and_outputs_suffice_for(filters, images, rows):
+    plan = convolution_of([images, 128, 28, 28], [filters, 128, 3, 3], padding=1)
+    (launch,) = (each for each in launches(plan, Card(132, 64, GROUPED)) if each.entry == "convolve_bytes")
+    assert launch.grid[1] == -(-filters // rows)
+    assert launch.grid[0] == -(-images * 28 * 28 // (128 if rows == 32 else 64))
 
 
 @given(

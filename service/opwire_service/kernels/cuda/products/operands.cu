@@ -163,12 +163,13 @@ struct LeftLine {
         if (!WINDOW || task.window.is_plain) return number(begin + along * step);
         return at(task, Taps(task.window, along));
     }
-    __device__ __forceinline__ double at(const Task &task, const Taps &taps) const {
+    __device__ __forceinline__ double at(const Task &task, const Taps &taps) const { return number(find(task, taps)); }
+    __device__ __forceinline__ const Left *find(const Task &task, const Taps &taps) const {
         const Window &window = task.window;
         i64 offset = taps.channel * window.weight_channel;
 #pragma unroll
         for (int i = 0; i < SPATIAL; ++i) offset += taps.tap[i] * window.weight[i];
-        return number(begin + offset);
+        return begin + offset;
     }
 };
 

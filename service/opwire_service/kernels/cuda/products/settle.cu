@@ -29,15 +29,18 @@ static __device__ __forceinline__ Chain sum_of(
 #if WINDOW
     Taps taps(task.window, begin + lane), further(task.window, WARP);
     for (u32 k = begin + lane; k < end; k += WARP * CHAINS) {
+        // Without branches, so that all loads are under way together: padding reads any element.
+        double products[CHAINS];
 #pragma unroll
         for (u32 i = 0; i < CHAINS; ++i, taps.advance(task.window, further)) {
             u32 along = k + i * WARP;
-            if (along >= end) break;
-            const Right *from = right.find(task, taps);
-            if (!from) continue;
-            double weight = task.window.is_plain ? left.number(left.begin + along * left.step) : left.at(task, taps);
-            chains[i].add(weight * right.number(from));
+            const Right *from = along < end ? right.find(task, taps) : nullptr;
+            const Left *weight = task.window.is_plain ? left.begin + along * left.step : left.find(task, taps);
+            double product = left.number(from ? weight : left.begin) * right.number(from ? from : right.begin);
+            products[i] = from ? product : 0;
         }
+#pragma unroll
+        for (u32 i = 0; i < CHAINS; ++i) chains[i].add(products[i]);
     }
 #else
     const Left *a = left.begin + begin * left.step;

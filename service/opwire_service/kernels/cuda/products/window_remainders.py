@@ -31,7 +31,14 @@ LEAST_CAPABILITY = 75
 """That of the first cards whose tensor cores multiply bytes."""
 
 LEAST_RATIO = 8
-"""Minimum ``Card.float64_ratio``: at a ratio of 2, measured on an H100, both ways take about the same time."""
+"""Minimum ``Card.float64_ratio`` for convolutions of any size."""
+
+GROUPED = 90
+"""The compute capability of cards whose warps multiply in groups."""
+
+LEAST_DEPTH, LEAST_TILES = 512, 2
+"""Minimum depth, and tiles per multiprocessor, on such cards, with any ratio. Measured on an H100, whose ratio is 2:
+there, a product saves some 17 femtoseconds, but certifying its sum by remainders costs 7 picoseconds more."""
 
 MOST_FILTER_BYTES, MOST_IMAGE_BYTES = 1 << 26, 3 << 26
 """Maximum sizes of the remainders of the filters, and of the images of a tile."""
@@ -44,12 +51,9 @@ FEWEST, THINNEST = 16, 8
 MOST_GROUPS = 1024
 """Maximum number of groups of pixels that are measured side by side."""
 
-STAGES, GROUP_STAGES = 3, 5
+STAGES, GROUP_STAGES = 3, 4
 """Steps of the depth in shared memory, of which all but one are still being copied; where warps multiply in groups, all
 but two."""
-
-GROUPED = 90
-"""The compute capability of cards whose warps multiply in groups."""
 
 KERNELS = "window_layout", "window_splits", "fragments", "byte_tiles", "window_remainders"
 
@@ -78,6 +82,9 @@ class Tile(NamedTuple):
     @property
     def threads(self) -> int:
         return WARP * self.row_warps * self.column_warps
+
+
+FLAT, SMALL, TALL = Tile(1, 4), Tile(2, 2), Tile(4, 2)
 
 
 class Layout(NamedTuple):
@@ -117,8 +124,18 @@ class Layout(NamedTuple):
 
 def suits(products: Sequence[BatchedProduct], data_type: DataType, card: Card) -> bool:
     """Returns whether the products of all phases are possible by remainders, and faster than in float64."""
-    pays = card.capability >= LEAST_CAPABILITY and card.float64_ratio >= LEAST_RATIO
-    return pays and data_type in BITS and len(products) > 0 and all(_suits(each, data_type) for each in products)
+    if data_type not in BITS or card.capability < LEAST_CAPABILITY or not products:
+        return False
+    return all(_suits(each, data_type) and _pays(each, card) for each in products)
+
+
+def _pays(products: BatchedProduct, card: Card) -> bool:
+    is_large = products.depth >= LEAST_DEPTH and _tiles(products, SMALL) >= LEAST_TILES * card.processors
+    return card.float64_ratio >= LEAST_RATIO or (card.capability == GROUPED and is_large)
+
+
+def _tiles(products: BatchedProduct, tile: Tile) -> int:
+    return products.matrices * -(-products.rows // tile.rows) * -(-products.columns // tile.columns)
 
 
 def _suits(products: BatchedProduct, data_type: DataType) -> bool:
@@ -164,8 +181,9 @@ def _up(number: int, unit: int) -> int:
 def tile_of(products: BatchedProduct, card: Card) -> Tile:
     """Returns the tile of a block."""
     if products.rows <= EDGE:
-        return Tile(1, 4)
-    return Tile(2, 2)
+        return FLAT
+    is_large = products.rows > SMALL.rows and _tiles(products, TALL) >= LEAST_TILES * card.processors
+    return TALL if card.capability == GROUPED and is_large else SMALL
 
 
 class WindowRemainderLaunching(Launching):

@@ -49,9 +49,8 @@ LONGEST_WALK = 2**17
 FEWEST = 64
 """Minimum lines per multiprocessor for one thread per line."""
 
-MOST_IN_FLOATS = 2**20
-"""Maximum elements of a line whose product is computed in floats: the bound of ``product_floats`` holds for so many,
-and leaves hardly any result undecided."""
+MOST_IN_FLOATS = 2**16
+"""Maximum elements of a line whose product is computed in floats. With so many, one result in 2**26 is undecided."""
 
 EXACTLY = 1024
 """Elements that the host accumulates between two calls of ``stop``."""

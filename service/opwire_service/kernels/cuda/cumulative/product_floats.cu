@@ -71,7 +71,7 @@ struct Running {
             to = of_kinds();
             return true;
         }
-        const float slack = 0x1p-44f;  // 2^20 elements and as many merges lose 2^-46 of a product below 2
+        const float slack = 0x1p-44f;  // more than what all elements lose of a product below 2, and the rest's own rounding
         float rest = middle + low;
         return rounded(to, rest - slack, rest + slack);
     }
@@ -141,14 +141,14 @@ struct Running {
     static __device__ bool finish_apart(const Running product, const Terms terms, Output &to);
 };
 
-// Out of line, since it is called rarely but from many places.
+// Out of line, since it is called rarely but from many places. There is at most one merge for each 16 elements.
 __device__ __noinline__ bool Running::finish_apart(const Running product, const Terms terms, Output &to) {
     Accumulator whole;
     whole.clear();
     whole.high = two_sum((double)product.high, (double)product.middle, whole.low);
     whole.low += product.low;
     whole.exponent = product.exponent;
-    return whole.finish_within(to, product.kinds & INEXACT ? terms.count * 0x1p-65 : 0);
+    return whole.finish_within(to, product.kinds & INEXACT ? (terms.count + 2.0) * 0x1p-68 : 0);
 }
 
 typedef Running Plain;

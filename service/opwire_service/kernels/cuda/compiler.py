@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from ...execution import Stop, Stopped
@@ -49,6 +50,14 @@ def file_name(code: str, options: tuple[str, ...], version: tuple[int, int]) -> 
     return f"{hashlib.sha256(repr((code, options, version)).encode()).hexdigest()}.cubin"
 
 
+@dataclass(slots=True)
+class _Kernel:
+    """A loaded kernel, and how much shared memory its blocks may have."""
+
+    function: Any
+    shared_bytes: int = _USUAL_SHARED
+
+
 class Compiler:
     """The compiled programs of a GPU.
 
@@ -68,7 +77,7 @@ class Compiler:
         self._folder = cache_folder()
         self._modules: OrderedDict[Program, Future[Any]] = OrderedDict()
         self._dropped: deque[Future[Any]] = deque(maxlen=_DROPPED)
-        self._kernels: dict[tuple[Program, str], Any] = {}
+        self._kernels: dict[tuple[Program, str], _Kernel] = {}
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(4, "opwire-compile")
 
@@ -80,16 +89,20 @@ class Compiler:
     def kernel(self, launch: KernelLaunch, stop: Stop) -> Callable[[Any], None]:
         """Returns a function that enqueues a launch on a stream; raises like ``get``."""
         program, entry, shared = launch.program, launch.entry, launch.shared_bytes
-        found = self._kernels.get((program, entry))
+        loaded = self._kernels.get((program, entry))
         if shared > self._most_shared:
             shared = 0
-        if found is None:
-            found = self.get(program, stop).get_function(entry)
-            if shared > _USUAL_SHARED:
-                self._cuda.driver.funcSetAttribute(found.ptr, _SHARED_ATTRIBUTE, shared)
+        if loaded is None:
+            loaded = _Kernel(self.get(program, stop).get_function(entry))
             with self._lock:
                 if program in self._modules:
-                    self._kernels[program, entry] = found
+                    loaded = self._kernels.setdefault((program, entry), loaded)
+        found = loaded.function
+        if shared > loaded.shared_bytes:
+            with self._lock:
+                most = max(shared, loaded.shared_bytes)
+                self._cuda.driver.funcSetAttribute(found.ptr, _SHARED_ATTRIBUTE, most)
+                loaded.shared_bytes = most
         # As raw bytes: for a structured array CuPy describes every field anew, which takes longer than the launch.
         parameter = launch.parameter.view(f"V{launch.parameter.itemsize}")
         return lambda stream: found(launch.grid, launch.block, (parameter,), shared, stream)

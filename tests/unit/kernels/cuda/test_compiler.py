@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
 
 from opwire_service.execution import Stopped
-from opwire_service.kernels.cuda.compiler import Compiler
+from opwire_service.kernels.cuda.compiler import Compiler, architecture_of
 from opwire_service.kernels.cuda.job import KernelLaunch, Program
 from tests.support.execution import never_stop
 
@@ -31,12 +32,25 @@ class Card:
         """Does nothing."""
 
 
+class Function(NamedTuple):
+    ptr: bytes
+    entry: str
+
+
 class Module:
     def load(self, binary: bytes) -> None:
         self.binary = binary
 
-    def get_function(self, entry: str) -> tuple[bytes, str]:
-        return self.binary, entry
+    def get_function(self, entry: str) -> Function:
+        return Function(self.binary, entry)
+
+
+class Driver:
+    def __init__(self) -> None:
+        self.attributes: list[tuple[bytes, int, int]] = []
+
+    def funcSetAttribute(self, *given: Any) -> None:
+        self.attributes.append(given)
 
 
 class Nvrtc:
@@ -73,7 +87,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
     def compiler(**limits: Any) -> tuple[Compiler, Nvrtc]:
         nvrtc = Nvrtc()
-        cuda = SimpleNamespace(nvrtc=nvrtc, function=SimpleNamespace(Module=Module), Device=Card)
+        cuda = SimpleNamespace(nvrtc=nvrtc, function=SimpleNamespace(Module=Module), Device=Card, driver=Driver())
         made.append(Compiler(SimpleNamespace(cuda=cuda), 0, **limits))
         return made[-1], nvrtc
 
@@ -88,6 +102,17 @@ def program(number: int) -> Program:
 
 def launch(each: Program) -> KernelLaunch:
     return KernelLaunch(each, "run", (1, 1), (1, 1), np.zeros(1))
+
+
+def test_hopper_is_compiled_for_with_the_instructions_that_it_alone_has():
+    assert [architecture_of(each) for each in ("75", "89", "90", "100")] == ["sm_75", "sm_89", "sm_90a", "sm_100"]
+
+
+def test_blocks_may_have_the_shared_memory_of_every_launch(make):
+    compiler, _ = make()
+    for kibibytes in (40, 50, 60, 55):
+        compiler.kernel(replace(launch(program(1)), shared_bytes=kibibytes << 10), never_stop)
+    assert [allowed for _, _, allowed in compiler._cuda.driver.attributes] == [50 << 10, 60 << 10]
 
 
 def test_recently_used_programs_stay_loaded(make):

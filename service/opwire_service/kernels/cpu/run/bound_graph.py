@@ -24,7 +24,7 @@ from .scratch import Scratch
 KEPT_BYTES = 256 << 20
 """Maximum total memory of the graphs that a device keeps bound."""
 
-COPIED_BYTES = 1 << 18
+COPIED_BYTES = 1 << 20
 """Maximum size of an input or output that is copied, in bytes: preparing a step takes about as long."""
 
 ONCE_BYTES = 64 << 20

@@ -262,15 +262,15 @@ def claims() -> Mapping[str, Claim]:
         "LOG1P": alone("LOG1P", artanh, 1 / 9 + 2.0**-50, 60, limit=1),
         "SINH": alone("SINH", sinh, 0.12013, 20),
         "COSH": alone("COSH", cosh, 0.12013, 20),
-        "SIN_OF_HALF": alone("SIN_OF_HALF", sine, 2.46741, 40),
+        "SIN_OF_HALF": alone("SIN_OF_HALF", sine, 2.48, 40),
         "ATAN": alone("ATAN", _terms(lambda k: iv.mpf((-1) ** k) / (2 * k + 1)), 0.171573, 70, limit=1),
         "ASIN": alone("ASIN", _terms(lambda k: _inverse(4**k * (2 * k + 1)) * comb(2 * k, k)), 0.25, 80, limit=1),
         "ERF_NEAR": alone("ERF_NEAR", erf, 1.0, 40),
         "TAN": Claim(
             _polynomial(table.TAN, table.TAN_OVER),
-            (_at_zero(sine, 30, 0.61686), _at_zero(cosine, 30, 0.61686)),
+            (_at_zero(sine, 30, 0.62), _at_zero(cosine, 30, 0.62)),
             0,
-            0.61686,
+            0.62,
         ),
         "TANH": Claim(
             _stepped(table.TANH, table.TANH_OVER),

@@ -338,10 +338,10 @@ class Bounds:
         return _range(fraction, x.error * scale, U * np.maximum(*map(np.abs, fraction))), self.given(exponent, exponent)
 
     def of_odd(self, number: Number, odd: Range, even: Range) -> Range:
-        raise NotImplementedError("sines and tangents take float64")
+        return odd if number else even
 
     def sign_changed(self, a: Range, turns: Number) -> Range:
-        raise NotImplementedError("sines and tangents take float64")
+        return a
 
 
 _FIELDS = ("low", "high", "error", "rest")

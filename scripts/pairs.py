@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import pi
 
 import numpy as np
 
@@ -95,10 +96,34 @@ def _bound_of_power() -> float:
     return worst(raised, -quick.MOST_POWER_OF_PAIRS, quick.MOST_POWER_OF_PAIRS)
 
 
+_TURNED = 8 * U * U + 2.0**-52
+"""Relative error of an angle less multiples of pi or pi/2, as ``turned_back`` of ``pairs.cu`` leaves it.
+
+With the three parts a, b and c of the angle, the remainder is accepted where it is at least 2*k*b. Then k*b is at most
+half of it, and its low part at most 2u of it, so that three roundings lose less than 8u^2. What the parts leave out is
+2**-76 times k or less.
+"""
+
+_OFF = 2.0**-10
+"""How far a chosen multiple may be from the nearest one, of up to ``TURNS``, in turns."""
+
+
+def _bound_of_turned(name: str) -> float:
+    """Returns a bound for sines and tangents: for the remainder of an angle, and of each parity."""
+    function, most = (quick.half_turned, pi / 2) if name != "tan" else (quick.quarter_turned, pi / 4)
+
+    def turned(parity: int) -> Callable[[Bounds, Range], Range]:
+        return lambda v, r: function(v, replace(r, error=r.most * _TURNED), parity)
+
+    return max(worst(turned(parity), _LEAST_OPERAND, most + 2 * most * _OFF) for parity in (0, 1))
+
+
 def bound(name: str) -> float:
     """Returns a bound on the relative error of a function."""
     if name == "power":
         return _bound_of_power()
+    if name in ("sin", "cos", "tan"):
+        return _bound_of_turned(name)
     special, is_single = name in _SPECIAL_AT_ONE, name not in pairs.OF_PAIRS
     return worst(quick.FUNCTIONS[name], *ENDS[name], has_one=special, is_single=is_single)
 

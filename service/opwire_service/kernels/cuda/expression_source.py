@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from opwire.formulas import Constant, Expression, InputElement, Operation
 from opwire.tensor import DataType
@@ -31,6 +32,9 @@ class ExpressionSource(ABC):
     lines: list[str] = field(default_factory=list, init=False)
     undecided: list[str] = field(default_factory=list, init=False)
 
+    functions: ClassVar[Mapping[str, Callable[..., Number]]] = quick.FUNCTIONS
+    last_functions: ClassVar[Mapping[str, Callable[..., Number]]] = quick.LAST
+
     def named(self, declared: str, value: str) -> str:
         """Declares a new variable and returns its name."""
         name = f"q{len(self.lines)}"
@@ -53,6 +57,10 @@ class ExpressionSource(ABC):
     @abstractmethod
     def called(self, primitive: str, operands: list[str]) -> str:
         """Returns the value of a primitive that is no quick function."""
+
+    def limits(self, primitive: str, operands: list[str]) -> list[Number]:
+        """Returns the conditions under which a function may exceed its bound."""
+        return quick.undecided(self.writer, primitive, operands)
 
     @abstractmethod
     def clamped(self, x: str, low: str, high: str) -> str:
@@ -85,13 +93,13 @@ class ExpressionSource(ABC):
     def last(self, expression: Expression) -> str:
         """Returns the value of an expression whose result is rounded next."""
         match expression:
-            case Operation(primitive, (operand,)) if primitive in quick.LAST:
-                return self._quick(quick.LAST[primitive], primitive, [self.of(operand)])
+            case Operation(primitive, (operand,)) if primitive in self.last_functions:
+                return self._quick(self.last_functions[primitive], primitive, [self.of(operand)])
             case _:
                 return self.of(expression)
 
     def _quick(self, function: Callable[..., Number], primitive: str, operands: list[str]) -> str:
-        self.undecided += quick.undecided(self.writer, primitive, operands)
+        self.undecided += self.limits(primitive, operands)
         return str(function(self.writer, *operands))
 
     def _call(self, primitive: str, operands: list[str]) -> str:
@@ -100,6 +108,6 @@ class ExpressionSource(ABC):
             value = self._call(name, operands)
             self.undecided.append(quick.is_steep(self.writer, name, operands, value))
             return value
-        if primitive in quick.FUNCTIONS:
-            return self._quick(quick.FUNCTIONS[primitive], primitive, operands)
+        if primitive in self.functions:
+            return self._quick(self.functions[primitive], primitive, operands)
         return self.called(primitive, operands)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, isnan, nan, prod
@@ -27,6 +28,9 @@ WORTH = 2.0**-34
 
 LEAST = 2.0**-100
 """Magnitude above which the low part of a number keeps enough bits."""
+
+PI = 3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15
+"""The floats whose sum is nearest to pi."""
 
 _DIVISORS = 2.0**-60
 """The least divisor; greater ones are tested together with it."""
@@ -65,12 +69,12 @@ def parts(number: float) -> tuple[float, float]:
 
 
 def single(number: float) -> str:
-    """Returns a float as a literal."""
+    """Returns the nearest float as a literal."""
     if isnan(number):
         return "__int_as_float(0x7fc00000)"
     if not isfinite(number):
         return f"__int_as_float({0x7F800000 if number > 0 else 0xFF800000:#x})"
-    return f"{float(number).hex()}f"
+    return f"{float(np.float32(number)).hex()}f"
 
 
 @dataclass
@@ -79,6 +83,9 @@ class PairSource(ExpressionSource):
 
     has_sixteenths = False
     is_narrow = True
+
+    functions = pairs.FUNCTIONS
+    last_functions = pairs.LAST
 
     @property
     def writer(self) -> PairSource:
@@ -174,6 +181,15 @@ class PairSource(ExpressionSource):
         moved = self.named("float", f"fmaf(hi_of({a}), hi_of({b}), TO_WHOLE)")
         return self.named("float", f"{moved} - TO_WHOLE"), self.named("i32", f"whole_of({moved})")
 
+    def turned_back(self, x: str, angle: float, more: float = 0.0) -> tuple[str, str]:
+        inverse, turn = single(1 / angle), [each * angle / math.pi for each in PI]
+        product = f"fmaf({x}, {inverse}, {single(more) if more else 'TO_WHOLE'})"
+        moved = self.named("float", f"{product} + TO_WHOLE" if more else product)
+        k = self.named("float", f"{moved} - TO_WHOLE" + (f" - {single(more)}" if more else ""))
+        rest = self._auto(f"turned_back({x}, {k}, {', '.join(map(single, turn))})")
+        self.undecided.append(self.named("bool", f"fabsf({k}) * {single(2 * abs(turn[1]))} > fabsf({rest}.hi)"))
+        return rest, self.named("i32", f"whole_of({moved})")
+
     def exponent_added(self, a: str, exponent: str) -> str:
         return self._auto(f"scaled({a}, {exponent})")
 
@@ -199,6 +215,9 @@ class PairSource(ExpressionSource):
         if isinstance(by, Constant):
             return self.multiply(a, self.number(1 / by.value))
         return self._checked_ratio(a, self.of(by), 0.5)
+
+    def limits(self, primitive: str, operands: list[str]) -> list[str]:
+        return pairs.undecided(self, primitive, operands)
 
     def clamped(self, x: str, low: str, high: str) -> str:
         raise NotImplementedError("no formula that is worth pairs clamps")

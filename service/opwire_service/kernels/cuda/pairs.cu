@@ -121,6 +121,15 @@ static __device__ __forceinline__ bool is_normal(float x) { return (__float_as_u
 const float TO_WHOLE = 0x1.8p23f;
 static __device__ __forceinline__ i32 whole_of(float moved) { return __float_as_int(moved) - __float_as_int(TO_WHOLE); }
 
+// A number less k times the sum of three floats, which is pi or pi/2; k is a multiple of 1/2, or whole for pi/2, and the
+// result below 2. The first step is exact but for k = 1/2, where what it loses is. The result is within 8u^2 of itself
+// where it is at least twice k * b, so that nothing cancels.
+static __device__ __forceinline__ Pair turned_back(float x, float k, float a, float b, float c) {
+    float near = fmaf(-k, a, x), lost = x - fmaf(k, a, near), p = k * b;
+    Pair s = ordered_sum(near, -p);
+    return ordered_sum(s.hi, (s.lo - fmaf(k, b, -p)) + fmaf(-k, c, lost));
+}
+
 // Two to a power from -126 to 127.
 static __device__ __forceinline__ float two_to(i32 exponent) { return __int_as_float((exponent << 23) + 0x3f800000); }
 static __device__ __forceinline__ float scaled(float x, i32 exponent) { return x * two_to(exponent); }

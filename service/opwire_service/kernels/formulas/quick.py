@@ -209,30 +209,33 @@ def _turned_back(v: Writer, x: Number, k: Number, angle: float) -> Number:
     return x
 
 
-def _half_turned(v: Writer, x: Number, k: Number, turns: Number) -> Number:
-    """The sine of an angle minus ``k`` half turns; ``turns`` is the integer whose parity gives the sign."""
-    r = _turned_back(v, x, k, math.pi)
+def half_turned(v: Writer, r: Number, turns: Number) -> Number:
+    """The sine of an angle up to pi/2, negated if the integer ``turns`` is odd."""
     return v.sign_changed(v.multiply(r, v.horner(fitted.SIN_OF_HALF, v.multiply(r, r))), turns)
 
 
 def sin(v: Writer, x: Number) -> Number:
-    return _half_turned(v, x, *v.nearest_product(x, v.number(1 / math.pi)))
+    k, turns = v.nearest_product(x, v.number(1 / math.pi))
+    return half_turned(v, _turned_back(v, x, k, math.pi), turns)
 
 
 def cos(v: Writer, x: Number) -> Number:
     """The sine of the angle plus a quarter turn."""
     k, turns = v.nearest_product(v.multiply_add(x, v.number(1 / math.pi), v.number(0.5)), v.number(1))
-    return _half_turned(v, x, v.subtract(k, v.number(0.5)), turns)
+    return half_turned(v, _turned_back(v, x, v.subtract(k, v.number(0.5)), math.pi), turns)
 
 
-def tan(v: Writer, x: Number) -> Number:
-    """In odd quarter turns it is the negated reciprocal."""
-    k, quarters = v.nearest_product(x, v.number(2 / math.pi))
-    r = _turned_back(v, x, k, math.pi / 2)
+def quarter_turned(v: Writer, r: Number, quarters: Number) -> Number:
+    """The tangent of an angle up to pi/4, or its negated reciprocal if the integer ``quarters`` is odd."""
     z = v.multiply(r, r)
     opposite, adjacent = v.multiply(r, v.horner(fitted.TAN, z)), v.horner(fitted.TAN_OVER, z)
     above, below = v.of_odd(quarters, adjacent, opposite), v.of_odd(quarters, opposite, adjacent)
     return v.ratio(v.sign_changed(above, quarters), below)
+
+
+def tan(v: Writer, x: Number) -> Number:
+    k, quarters = v.nearest_product(x, v.number(2 / math.pi))
+    return quarter_turned(v, _turned_back(v, x, k, math.pi / 2), quarters)
 
 
 def atan(v: Writer, x: Number) -> Number:

@@ -112,6 +112,7 @@ REAL = {
         name: (f"ELEMENT_WISE_{name.upper()}", getattr(mpmath, name), most)
         for name, most in {"exp": 60, "log": 1e9, "tanh": 30, "sinh": 80, "cosh": 80, "erf": 4, "atan": 1e9}.items()
     },
+    **{name: (f"ELEMENT_WISE_{name.upper()}", getattr(mpmath, name), pairs.TURNS) for name in ("sin", "cos", "tan")},
     **{name: (f"ELEMENT_WISE_{name.upper()}", getattr(mpmath, name), 1) for name in ("asin", "acos", "atanh")},
     **{name: (f"ELEMENT_WISE_{name.upper()}", getattr(mpmath, name), 1e9) for name in ("asinh", "acosh")},
     "power": ("ELEMENT_WISE_CONSTANT_POW", lambda x: x ** mpmath.mpf(float(np.float32(0.7))), 1e9),
@@ -140,6 +141,39 @@ def _assert_bound(host: OnHost, name: str, count: int) -> None:
 @pytest.mark.parametrize("name", REAL)
 def test_functions_stay_within_their_bounds(host, name):
     _assert_bound(host, name, 300)
+
+
+TURNING = "sin", "cos", "tan"
+
+
+def _near_quarters(count: int) -> Array:
+    """Returns the floats nearest to multiples of pi/2, and those next to them."""
+    drawn = np.random.default_rng(6).integers(1, pairs.TURNS * 2 / np.pi, count)
+    quarters = np.concatenate([np.arange(1, 500), drawn])
+    nearest = (quarters * (np.pi / 2)).astype(np.float32)
+    found: Array = np.concatenate([nearest, np.nextafter(nearest, 0), np.nextafter(nearest, np.float32(np.inf))])
+    return np.concatenate([found, -found])
+
+
+@pytest.mark.parametrize("name", TURNING)
+def test_angles_near_quarter_turns_keep_the_bound_where_they_are_settled(host, name):
+    angles = _near_quarters(1000)
+    computed = host.run(f"ELEMENT_WISE_{name.upper()}_float32", angles)
+    assert computed.settled.mean() > 0.5
+    with mpmath.workprec(120):
+        for x, high, low in zip(
+            *(each[computed.settled].tolist() for each in (angles, computed.high, computed.low)), strict=True
+        ):
+            exact = getattr(mpmath, name)(mpmath.mpf(x))
+            assert abs(mpmath.mpf(high) + mpmath.mpf(low) - exact) <= pairs.PAIRS.own[name] * abs(exact), x
+
+
+@pytest.mark.parametrize("name", TURNING)
+def test_turns_are_decided_up_to_their_limit_only(host, name):
+    draw = np.random.default_rng(7)
+    near, far = draw.uniform(-pairs.TURNS, pairs.TURNS, 10_000), pairs.TURNS * np.exp2(draw.uniform(1e-6, 100, 1000))
+    assert host.run(f"ELEMENT_WISE_{name.upper()}_float32", near.astype(np.float32)).settled.mean() > 0.998
+    assert not host.run(f"ELEMENT_WISE_{name.upper()}_float32", far.astype(np.float32)).settled.any()
 
 
 @pytest.mark.thorough

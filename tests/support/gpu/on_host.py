@@ -14,7 +14,6 @@ import opwire_service.kernels.cuda
 from opwire.tensor import Array
 from opwire_service.kernels.cuda.formula_source import FormulaSource
 from opwire_service.kernels.cuda.job import TYPES
-from opwire_service.kernels.cuda.pair_source import pair_lines
 from opwire_service.kernels.formulas.formula import PlanFormula
 
 COMPILER = shutil.which("g++")
@@ -24,8 +23,8 @@ _OPTIONS = ("-std=c++20", "-O1", "-mfma", "-mf16c", "-ffp-contract=off", "-share
 _HEADER, _KERNELS = Path(__file__).with_name("on_host.h"), Path(opwire_service.kernels.cuda.__file__).parent
 
 _CALLS = """
-extern "C" void NAME(long count, const INPUT *from, OUTPUT *to, unsigned char *settled, float *high, float *low) {
-    for (long i = 0; i < count; ++i) settled[i] = quick_NAME(from[i], to[i]), high[i] = rounded.hi, low[i] = rounded.lo;
+extern "C" void NAME(long count, PARAMETERS, OUTPUT *to, unsigned char *settled, float *high, float *low) {
+    for (long i = 0; i < count; ++i) settled[i] = quick_NAME(ELEMENTS, to[i]), high[i] = rounded.hi, low[i] = rounded.lo;
 }
 """
 
@@ -72,7 +71,7 @@ class Computed:
 
 
 class OnHost:
-    """Compiled functions of single tensors.
+    """Compiled functions.
 
     Args:
         folder: where the library is built.
@@ -82,21 +81,29 @@ class OnHost:
     def __init__(self, folder: Path, formulas: Mapping[str, PlanFormula]) -> None:
         self._formulas = formulas
         text = "static Pair rounded;\n" + "".join(_functions(name, formula) for name, formula in formulas.items())
-        self._library = library(folder, "pairs", text)
+        self._library = library(folder, "pairs", text, kernel_text("floats"))
 
-    def run(self, name: str, elements: Array) -> Computed:
-        """Evaluates a function on contiguous elements."""
-        found = Computed(elements.size, self._formulas[name])
-        arrays = elements, found.results, found.settled, found.high, found.low
+    def run(self, name: str, *elements: Array) -> Computed:
+        """Evaluates a function on contiguous elements of its tensors, in the order of their names."""
+        found = Computed(elements[0].size, self._formulas[name])
+        arrays = *elements, found.results, found.settled, found.high, found.low
         addresses = [ctypes.c_void_p(each.ctypes.data) for each in arrays]
-        self._library[name](ctypes.c_long(elements.size), *addresses)
+        self._library[name](ctypes.c_long(elements[0].size), *addresses)
         return found
 
 
 def _functions(name: str, formula: PlanFormula) -> str:
     source = FormulaSource.of(formula, in_pairs=True)
-    lines = pair_lines(formula, source.names)
-    (given,) = {TYPES[formula.inputs[each]] for each in source.names}
-    calls = _CALLS.replace("NAME", name).replace("INPUT", given).replace("OUTPUT", TYPES[formula.output])
+    lines = source.in_floats()
+    types = [TYPES[formula.inputs[each]] for each in source.names]
+    words = {
+        "NAME": name,
+        "PARAMETERS": ", ".join(f"const {each} *from{i}" for i, each in enumerate(types)),
+        "ELEMENTS": ", ".join(f"from{i}[i]" for i in range(len(types))),
+        "OUTPUT": TYPES[formula.output],
+    }
+    calls = _CALLS
+    for word, text in words.items():
+        calls = calls.replace(word, text)
     lines[-1] = lines[-1].replace("narrowly(pair_of(", "narrowly(rounded = pair_of(")
     return source.function(f"quick_{name}", lines) + calls

@@ -18,6 +18,7 @@ from .job import TYPES
 from .pair_source import pair_lines
 from .primitives import TRUTHS, double, of_floats
 from .quick_source import quick_lines
+from .ramp_source import ramp_lines
 
 ON_BITS = {
     "bit_and": "{0} & {1}",
@@ -93,7 +94,7 @@ class FormulaSource:
             body.lines.append("    return true;")
             arguments = ", ".join([*map(self._argument, self.names), "result"])
             return self.function(quick, body.lines) + self.function(settle, [f"    return {quick}({arguments});"])
-        numbers, at_first = "", pair_lines(self.formula, self.names) if self.in_pairs else []
+        numbers, at_first = "", self.in_floats()
         if not at_first:
             numbers, at_first = quick_lines(self.formula, self.names, f"numbers_{number}")
         in_doubles = self._in_doubles()
@@ -103,19 +104,40 @@ class FormulaSource:
         first = at_first or in_doubles or ["    return false;"]
         return numbers + self.function(quick, first) + self.function(settle, later)
 
+    def in_floats(self) -> list[str]:
+        """Returns statements without float64 that settle most results; none if there is no such way."""
+        found = self._but_overflow()
+        if not found and self.in_pairs:
+            found = pair_lines(self.formula, self.names) or ramp_lines(self.formula, self.names)
+        return found
+
     @property
     def _is_certified(self) -> bool:
         """Whether results are rounded from a wider type and need certification."""
+        return not self._is_single()
+
+    def _is_single(self, *, but_overflow: bool = False) -> bool:
+        """Whether the own type of the tensors yields the results, or those that are not NaN."""
         formula = self.formula
         types = {formula.inputs[name] for name in self.names}
         floats = {data_type for data_type in types if data_type.is_float}
         if not floats or isinstance(formula.expression, InputElement) or self._is_on_bits:
-            return False
+            return True
         if formula.output is DataType.FLOAT64:
-            return False
+            return True
         conditions = _conditions(formula.expression)
         unlike = {formula.inputs[name] for name in self.names if name not in conditions}
-        return not (len(floats) == 1 and unlike == floats and is_single(formula.expression, next(iter(floats))))
+        if len(floats) > 1 or unlike != floats:
+            return False
+        return is_single(formula.expression, next(iter(floats)), fuses=True, but_overflow=but_overflow)
+
+    def _but_overflow(self) -> list[str]:
+        """Returns statements in the own type of the tensors, whose results are settled unless they are NaN."""
+        if not self._is_single(but_overflow=True):
+            return []
+        body = Body()
+        body.lines.append(f"    result = {self._stored(self.formula.expression, body)};")
+        return [*body.lines, "    return widen(result) == widen(result);"]
 
     @property
     def _is_on_bits(self) -> bool:
@@ -178,6 +200,9 @@ class FormulaSource:
             case Operation("maximum", (Constant() as low, Operation("minimum", (limited, Constant() as high)))):
                 given = [self._float(operand, body) for operand in (limited, low, high)]
                 return body.variable(*key, "float", f"limited_to({', '.join(given)})")
+            case Operation("add", (Operation("multiply", factors), added)) if self.formula.output is DataType.FLOAT32:
+                given = [self._float(operand, body) for operand in (*factors, added)]
+                return body.variable(*key, "float", f"fmaf({', '.join(given)})")
             case Operation(primitive, operands):
                 given = [self._float(operand, body) for operand in operands]
                 declared = "bool" if primitive in TRUTHS else "float"

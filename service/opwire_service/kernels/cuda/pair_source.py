@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, isfinite, isnan, nan, prod
+from math import isfinite, isnan, prod
 
 import numpy as np
 
@@ -15,10 +15,10 @@ from opwire.tensor import DataType
 from ..formulas import coefficients as fitted
 from ..formulas import pairs, quick
 from ..formulas.bounds import error_bound
-from ..formulas.exact_formula import ExactFormula
-from ..formulas.formula import PlanFormula, primitives
+from ..formulas.formula import PlanFormula
 from ..formulas.slopes import COMPARISONS
 from .expression_source import ExpressionSource
+from .known_source import are_zeros_right, or_known
 
 PAIRS = ("inverses", "pairs")
 """The sources that numbers in pairs of FLOAT32 need."""
@@ -35,10 +35,7 @@ PI = 3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15
 _DIVISORS = 2.0**-60
 """The least divisor; greater ones are tested together with it."""
 
-_SPECIAL = (0.0, -0.0, inf, -inf, nan)
-"""The numbers of ``Known``, in order."""
-
-_GROWTH = 2.0**20
+GROWTH = 2.0**20
 """Maximum product of the constants of a formula, or of their inverses."""
 
 _COMPARED = {"<": "is_less({0}, {1})", "<=": "is_least({0}, {1})", "==": "is_same({0}, {1})"} | {
@@ -111,7 +108,7 @@ class PairSource(ExpressionSource):
         return self._checked_ratio(a, b, _DIVISORS)
 
     def _checked_ratio(self, a: str, b: str, least: float) -> str:
-        self.undecided.append(self.named("bool", f"is_beyond(hi_of({b}), {_bits(least)})"))
+        self.undecided.append(self.named("bool", f"is_beyond(hi_of({b}), {bits_of(least)})"))
         return self.ratio(a, b)
 
     def ratio(self, a: str, b: str) -> str:
@@ -229,7 +226,8 @@ class PairSource(ExpressionSource):
         return self.named(declared, _CALLED[primitive].format(*operands))
 
 
-def _bits(number: float) -> str:
+def bits_of(number: float) -> str:
+    """Returns the bits of a float as a literal."""
     return f"{np.float32(number).view(np.uint32):#x}u"
 
 
@@ -242,7 +240,7 @@ def pair_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
     floats = (DataType.FLOAT32, DataType.FLOAT16)
     if any(each not in floats for each in (formula.output, *(inputs[name] for name in names))):
         return []
-    if not _suits(expression, is_last=True) or _growth(expression) > _GROWTH:
+    if not _suits(expression, is_last=True) or _growth(expression) > GROWTH:
         return []
     bound = error_bound(expression, inputs, pairs.PAIRS)
     if bound is None or bound > WORTH:
@@ -250,13 +248,36 @@ def pair_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
     source = PairSource(names, inputs)
     value = source.last(quick.guarded(expression, inputs, pairs.PAIRS))
     reach, least = bound + 2.0**-47, LEAST * _growth(expression)
-    has_zeros = str(_are_zeros_right(formula, expression, names)).lower()
-    settled = f"narrowly(pair_of({value}), {single(_above(reach))}, {_bits(least)}, {has_zeros}, result)"
+    has_zeros = str(are_zeros_right(formula, expression, names)).lower()
+    reached = _reached(source, expression, above(reach))
+    settled = f"narrowly(pair_of({value}), {reached}, {bits_of(least)}, {has_zeros}, result)"
     is_settled = " & ".join((settled, *(f"!{each}" for each in source.undecided)))
-    return [*source.lines, f"    return ({is_settled}){_or_known(formula, expression, names)};"]
+    return [*source.lines, f"    return ({is_settled}){or_known(formula, expression, names)};"]
 
 
-def _above(number: float) -> float:
+def _reached(source: PairSource, expression: Expression, reach: float) -> str:
+    """Returns the relative error of a result: none where it is chosen from exact ones, of which many are ties."""
+    match expression:
+        case Operation("select", (condition, yes, no)) if (exact := [_is_exact(each) for each in (yes, no)]) and any(
+            exact
+        ):
+            reaches = [single(0.0 if each else reach) for each in exact]
+            return f"({source.of(condition)} ? {reaches[0]} : {reaches[1]})"
+        case _:
+            return single(reach)
+
+
+def _is_exact(expression: Expression) -> bool:
+    """Whether an expression is an element, or a sum or product of two floats."""
+    match expression:
+        case Operation("add" | "subtract" | "multiply", operands):
+            return all(map(is_float, operands))
+        case _:
+            return is_float(expression)
+
+
+def above(number: float) -> float:
+    """Returns a float that is greater than a small positive number."""
     return float(np.nextafter(np.float32(number), np.float32(1)))
 
 
@@ -268,7 +289,7 @@ def _suits(expression: Expression, *, is_last: bool = False) -> bool:
         case Operation("erf", _) if not is_last:  # accurate as far as rounding sees
             return False
         case Operation(primitive, operands) if primitive in quick.FUNCTIONS:
-            is_able = _is_linear if primitive in pairs.OF_PAIRS else _is_float
+            is_able = _is_linear if primitive in pairs.OF_PAIRS else is_float
             return primitive in pairs.PAIRS.own and all(map(is_able, operands))
         case Operation("multiply", operands) if not any(isinstance(each, Constant) for each in operands):
             return False
@@ -292,14 +313,14 @@ def _is_linear(expression: Expression) -> bool:
         case Operation("divide", (operand, Constant())):
             return _is_linear(operand)
         case Operation("add" | "subtract", operands):
-            return all(map(_is_linear, operands)) and any(map(_is_float, operands))
+            return all(map(_is_linear, operands)) and any(map(is_float, operands))
         case Operation(primitive, operands) if primitive in (*COMPARISONS, *_MOVED):
             return all(map(_is_linear, operands))
         case _:
             return False
 
 
-def _is_float(expression: Expression) -> bool:
+def is_float(expression: Expression) -> bool:
     """Whether an expression is an element or a constant, and one float."""
     return not isinstance(expression, Operation) and not (
         isinstance(expression, Constant) and parts(expression.value)[1]
@@ -315,39 +336,3 @@ def _growth(expression: Expression) -> float:
             return prod(map(_growth, operands))
         case _:
             return 1.0
-
-
-def _are_zeros_right(formula: PlanFormula, expression: Expression, names: Sequence[str]) -> bool:
-    """Whether a positive zero is the right result wherever it is computed: of 0, and of vanishing exponentials."""
-    if len(names) != 1 or "power" in primitives(expression):
-        return False
-    points = (0.0, 1000.0, -1000.0) if _vanishes(expression) else (0.0,)
-    exact = ExactFormula(formula.expression, formula.inputs, formula.output)
-    kind = formula.inputs[names[0]].dtype.type
-    found = [exact.of({names[0]: kind(each)}) for each in points]
-    return not any(each == 0 and np.signbit(each) for each in found)
-
-
-def _or_known(formula: PlanFormula, expression: Expression, names: Sequence[str]) -> str:
-    """Returns the end of a condition: that the results of zeros, infinities and NaN are known beforehand."""
-    if len(names) != 1 or "power" in primitives(expression):
-        return ""
-    exact = ExactFormula(formula.expression, formula.inputs, formula.output)
-    kind = formula.inputs[names[0]].dtype.type
-    with np.errstate(all="ignore"):
-        found = [np.asarray(exact.of({names[0]: kind(each)}), formula.output.dtype) for each in _SPECIAL]
-    bits = ", ".join(f"{int(each.view(f'u{each.itemsize}')):#x}u" for each in found)
-    return f" || is_known(widen(x0), Known{{{bits}}}, result)"
-
-
-def _vanishes(expression: Expression) -> bool:
-    """Whether exponentials may make a result 0; those in divisors are undecided where they might."""
-    match expression:
-        case Operation("exp", _):
-            return True
-        case Operation("divide", (above, _)):
-            return _vanishes(above)
-        case Operation(_, operands):
-            return any(map(_vanishes, operands))
-        case _:
-            return False

@@ -204,3 +204,17 @@ template <class T> static __device__ __forceinline__ bool is_known(float x, cons
     put_bits(to, x != x ? known.not_a_number : found);
     return is_zero | is_infinite | (x != x);
 }
+
+// A number times slope * x + start, limited to [0, 1]. The line is within `margin` of its high part, and the product
+// within `error` times x.
+template <class T>
+static __device__ __forceinline__ bool times_ramp(
+    float x, float slope, float start, float error, float margin, u32 least, bool is_zero_certain, T &to
+) {
+    Pair line = sum(product(slope, x), start);
+    bool is_inside = (line.hi > margin) & (line.hi < 1 - margin), is_above = line.hi > 1 + margin;
+    bool is_settled = narrowly_within(product(x, line), fabsf(x) * error, least, is_zero_certain, to) & is_inside;
+    bool is_limited = (line.hi < -margin) | is_above;
+    if (is_limited) narrow(to, is_above ? x : x * 0);
+    return is_settled | is_limited;
+}

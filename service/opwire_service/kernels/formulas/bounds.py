@@ -34,7 +34,7 @@ class Precision:
         function: relative error of a function.
         own: relative errors of the functions that are less accurate.
         condition: upper bounds on the condition numbers of functions; functions not listed have no bound.
-        factor: products of two numbers of so many significant bits are exact.
+        factor: products and sums of two numbers of so many significant bits are exact.
     """
 
     bits: int
@@ -145,9 +145,15 @@ def _either(a: Known, b: Known) -> Known:
     return Known(max(a.error, b.error), max(a.bits, b.bits), sign, a.keeps_sign and b.keeps_sign)
 
 
+_ANY = 2.0**-96
+"""Error of an exact sum: functions with a zero elsewhere than at 0 may amplify the error of any sum too much."""
+
+
 def _sum(precision: Precision, primitive: str, a: Known, b: Known) -> Known | None:
     other = b if primitive == "add" else Known(b.error, b.bits, -b.sign)
     sign = a.sign if a.sign == other.sign else 0
+    if a.error == b.error == 0 and max(a.bits, b.bits) <= precision.factor:
+        return Known(_ANY, precision.bits, sign)
     if a.error == b.error == 0:
         return Known(precision.unit, precision.bits, sign)
     if b.bits == 0:  # the constant 0
@@ -227,43 +233,79 @@ _RULES: Mapping[str, Callable[..., Known | None]] = {
 }
 
 
-def is_single(expression: Expression, data_type: DataType) -> bool:
-    """Whether computing directly in a float type rounds at most once, and computes nothing from the rounded value."""
-    return _rounding(expression, data_type) is not None
+def is_single(expression: Expression, data_type: DataType, *, fuses: bool = False, but_overflow: bool = False) -> bool:
+    """Whether computing directly in a float type rounds at most once, and computes nothing from the rounded value.
+
+    Args:
+        expression: the formula.
+        data_type: the type of its tensors.
+        fuses: whether FLOAT32 products are added before they are rounded, and FLOAT16 is computed in FLOAT32.
+        but_overflow: whether results may be NaN where a sum overflows.
+    """
+    return _Roundings(data_type, fuses, but_overflow).of(expression) is not None
 
 
 _MOVING = ("minimum", "maximum", "absolute", "negate")
 _EXACT_IN_TYPE = ("sign", "ceil", "floor", "truncate", "round_even", "round_away", "remainder")
 _ROUNDED_ONCE = ("add", "subtract", "multiply", "divide", "sqrt", "mean", "floor_remainder")
+_ZERO = Constant(0)
 
 
-def _rounding(expression: Expression, data_type: DataType) -> int | None:
-    """Returns how often a value is rounded, 0 or 1; None if more often or unknown."""
-    match expression:
-        case InputElement():
-            return 0
-        case Constant(value):
-            with np.errstate(over="ignore"):
-                return 0 if float(np.float64(value).astype(data_type.dtype)) == value else None
-        case Operation("select", (InputElement(), yes, no)):
-            return _most((yes, no), data_type)
-        case Operation("select", (Operation(primitive, operands), yes, no)) if primitive in COMPARISONS:
-            return _most((yes, no), data_type) if _most(operands, data_type) == 0 else None
-        case Operation("not_", (operand,)):
-            return _rounding(operand, data_type)
-        case Operation(primitive, operands):
-            most = _most(operands, data_type)
-            if primitive in _MOVING:
-                return most
-            if primitive in _ROUNDED_ONCE:
-                return 1 if most == 0 else None
-            return 0 if most == 0 and primitive in (*_EXACT_IN_TYPE, *COMPARISONS) else None
-        case _:
-            pass
-    return None
+@dataclass(frozen=True, slots=True)
+class _Roundings:
+    """Counts how often a value is rounded, 0 or 1; None if more often or unknown. See ``is_single``."""
 
+    data_type: DataType
+    fuses: bool
+    but_overflow: bool
 
-def _most(operands: Iterable[Expression], data_type: DataType) -> int | None:
-    found = [_rounding(operand, data_type) for operand in operands]
-    known = [each for each in found if each is not None]
-    return max(known) if len(known) == len(found) else None
+    def of(self, expression: Expression) -> int | None:
+        match expression:
+            case InputElement():
+                return 0
+            case Constant(value):
+                with np.errstate(over="ignore"):
+                    return 0 if float(np.float64(value).astype(self.data_type.dtype)) == value else None
+            case Operation("select", (InputElement(), yes, no)):
+                return self._most((yes, no))
+            case Operation("select", (Operation(primitive, operands), yes, no)) if primitive in COMPARISONS:
+                return self._most((yes, no)) if self._compares(operands) else None
+            case Operation("not_", (operand,)):
+                return self.of(operand)
+            case Operation(primitive, operands):
+                return self._of_operation(primitive, operands)
+            case _:
+                pass
+        return None
+
+    def _of_operation(self, primitive: str, operands: tuple[Expression, ...]) -> int | None:
+        most = self._most(self._unfused(primitive, operands))
+        if primitive in _MOVING:
+            return most
+        if most == 1 and self.fuses and primitive == "multiply" and operands[0] == _ZERO:
+            return 1 if self.but_overflow or self.data_type is DataType.FLOAT16 else None
+        if primitive in _ROUNDED_ONCE:
+            return 1 if most == 0 else None
+        return 0 if most == 0 and primitive in (*_EXACT_IN_TYPE, *COMPARISONS) else None
+
+    def _compares(self, operands: tuple[Expression, ...]) -> bool:
+        """Whether a comparison is right: rounding keeps the sign of a sum."""
+        match operands:
+            case (Operation("add" | "subtract", added), Constant(0)) if self.fuses and self._most(added) == 0:
+                return True
+            case _:
+                return self._most(operands) == 0
+
+    def _unfused(self, primitive: str, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        match operands:
+            case (Operation("multiply", factors), added) if (
+                self.fuses and primitive == "add" and self.data_type is DataType.FLOAT32
+            ):
+                return *factors, added
+            case _:
+                return operands
+
+    def _most(self, operands: Iterable[Expression]) -> int | None:
+        found = [self.of(operand) for operand in operands]
+        known = [each for each in found if each is not None]
+        return max(known) if len(known) == len(found) else None

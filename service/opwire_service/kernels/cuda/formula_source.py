@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, isinf
 
 from opwire.formulas import Constant, Expression, InputElement, Operation
@@ -16,6 +16,7 @@ from ..formulas.resolve import SCALED, integer_range
 from ..formulas.slopes import DISTANCES, SLOPES, VALUE, X
 from .job import TYPES
 from .pair_source import pair_lines
+from .powers import rounded_once
 from .primitives import TRUTHS, double, of_floats
 from .quick_source import quick_lines
 from .ramp_source import ramp_lines
@@ -78,6 +79,8 @@ class FormulaSource:
 
     @classmethod
     def of(cls, formula: PlanFormula, *, in_pairs: bool = False) -> FormulaSource:
+        if formula.output in (DataType.FLOAT32, DataType.FLOAT16):
+            formula = replace(formula, expression=rounded_once(formula.expression))
         return cls(formula, tuple(sorted(tensors(formula.expression))), in_pairs)
 
     @property

@@ -19,6 +19,7 @@ from ..formulas.formula import PlanFormula
 from ..formulas.slopes import COMPARISONS
 from .expression_source import ExpressionSource
 from .known_source import are_zeros_right, or_known
+from .powers import as_products, is_product
 
 PAIRS = ("inverses", "pairs")
 """The sources that numbers in pairs of FLOAT32 need."""
@@ -50,6 +51,7 @@ _CALLED = {
     "multiply": "product({0}, {1})",
     "negate": "negated({0})",
     "absolute": "size_of({0})",
+    "sqrt": "root({0})",
     "minimum": "lesser_of({0}, {1})",
     "maximum": "greater_of({0}, {1})",
     "select": "chosen({0}, {1}, {2})",
@@ -208,10 +210,10 @@ class PairSource(ExpressionSource):
         return number
 
     def divided(self, a: str, by: Expression) -> str:
-        """Divides by a constant, or by what is at least 1/2."""
+        """Divides by a constant, or by what is at least 1/2 if it has functions."""
         if isinstance(by, Constant):
             return self.multiply(a, self.number(1 / by.value))
-        return self._checked_ratio(a, self.of(by), 0.5)
+        return self._checked_ratio(a, self.of(by), 0.5 if quick.is_worth(by) else _DIVISORS)
 
     def limits(self, primitive: str, operands: list[str]) -> list[str]:
         return pairs.undecided(self, primitive, operands)
@@ -236,7 +238,7 @@ def pair_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
 
     There are none unless pairs are accurate enough, and all numbers stay where their low parts keep enough bits.
     """
-    expression, inputs = quick.condensed(formula.expression), formula.inputs
+    expression, inputs = as_products(quick.condensed(formula.expression)), formula.inputs
     floats = (DataType.FLOAT32, DataType.FLOAT16)
     if any(each not in floats for each in (formula.output, *(inputs[name] for name in names))):
         return []
@@ -248,7 +250,7 @@ def pair_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
     source = PairSource(names, inputs)
     value = source.last(quick.guarded(expression, inputs, pairs.PAIRS))
     reach, least = bound + 2.0**-47, LEAST * _growth(expression)
-    has_zeros = str(are_zeros_right(formula, expression, names)).lower()
+    has_zeros = str(not is_product(expression) and are_zeros_right(formula, expression, names)).lower()
     reached = _reached(source, expression, above(reach))
     settled = f"narrowly(pair_of({value}), {reached}, {bits_of(least)}, {has_zeros}, result)"
     is_settled = " & ".join((settled, *(f"!{each}" for each in source.undecided)))
@@ -258,11 +260,9 @@ def pair_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
 def _reached(source: PairSource, expression: Expression, reach: float) -> str:
     """Returns the relative error of a result: none where it is chosen from exact ones, of which many are ties."""
     match expression:
-        case Operation("select", (condition, yes, no)) if (exact := [_is_exact(each) for each in (yes, no)]) and any(
-            exact
-        ):
-            reaches = [single(0.0 if each else reach) for each in exact]
-            return f"({source.of(condition)} ? {reaches[0]} : {reaches[1]})"
+        case Operation("select", (condition, yes, no)) if _is_exact(yes) or _is_exact(no):
+            of_yes, of_no = (single(0.0 if _is_exact(each) else reach) for each in (yes, no))
+            return f"({source.of(condition)} ? {of_yes} : {of_no})"
         case _:
             return single(reach)
 
@@ -283,6 +283,8 @@ def above(number: float) -> float:
 
 def _suits(expression: Expression, *, is_last: bool = False) -> bool:
     """Whether a formula has quick functions, of linear operands or ``log1p(exp(x))``, and little else."""
+    if is_last and is_product(expression):
+        return True
     match expression:
         case Operation("log1p", (Operation("exp", (operand,)),)):
             return _is_linear(operand)

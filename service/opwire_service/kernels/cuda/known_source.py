@@ -18,23 +18,24 @@ _SPECIAL = (0.0, -0.0, inf, -inf, nan)
 
 def are_zeros_right(formula: PlanFormula, expression: Expression, names: Sequence[str]) -> bool:
     """Whether a positive zero is the right result wherever it is computed: of 0, and of vanishing exponentials."""
-    if "power" in primitives(expression) or not (len(names) == 1 or _is_of_sum(expression)):
+    if "power" in primitives(expression) or not (len(names) == 1 or _is_of_sums(expression)):
         return False
     points = (0.0, 1000.0, -1000.0) if _vanishes(expression) else (0.0,)
     exact = ExactFormula(formula.expression, formula.inputs, formula.output)
-    found = [exact.of({name: formula.inputs[name].dtype.type(each) for name in names}) for each in points]
+    zeros = {name: formula.inputs[name].dtype.type(0) for name in names}
+    found = [exact.of({**zeros, names[0]: formula.inputs[names[0]].dtype.type(each)}) for each in points]
     return not any(each == 0 and np.signbit(each) for each in found)
 
 
-def _is_of_sum(expression: Expression) -> bool:
-    """Whether tensors occur in sums of two only, which are negative zeros only where both are."""
+def _is_of_sums(expression: Expression) -> bool:
+    """Whether tensors occur only in sums or differences of two, whose zeros are positive unless an element is -0."""
     match expression:
         case InputElement():
             return False
-        case Operation("add", (InputElement(), InputElement())):
+        case Operation("add" | "subtract", (InputElement(), InputElement())):
             return True
         case Operation(_, operands):
-            return all(map(_is_of_sum, operands))
+            return all(map(_is_of_sums, operands))
         case _:
             return True
 

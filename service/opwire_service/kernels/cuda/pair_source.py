@@ -19,7 +19,7 @@ from ..formulas.formula import PlanFormula
 from ..formulas.slopes import COMPARISONS
 from .expression_source import ExpressionSource
 from .known_source import are_zeros_right, or_known
-from .powers import as_products, is_product
+from .powers import as_products, is_product, is_square
 
 PAIRS = ("inverses", "pairs")
 """The sources that numbers in pairs of FLOAT32 need."""
@@ -244,6 +244,8 @@ def pair_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
         return []
     if not _suits(expression, is_last=True) or _growth(expression) > GROWTH:
         return []
+    if formula.output is DataType.FLOAT16 and is_square(expression):  # of which many are ties
+        return []
     bound = error_bound(expression, inputs, pairs.PAIRS)
     if bound is None or bound > WORTH:
         return []
@@ -282,7 +284,10 @@ def above(number: float) -> float:
 
 
 def _suits(expression: Expression, *, is_last: bool = False) -> bool:
-    """Whether a formula has quick functions, of linear operands or ``log1p(exp(x))``, and little else."""
+    """Whether a formula has quick functions, of linear operands or ``log1p(exp(x))``, and little else.
+
+    As a whole, it may also choose from linear operands, or be a product or quotient that is accurate.
+    """
     if is_last and is_product(expression):
         return True
     match expression:
@@ -293,10 +298,17 @@ def _suits(expression: Expression, *, is_last: bool = False) -> bool:
         case Operation(primitive, operands) if primitive in quick.FUNCTIONS:
             is_able = _is_linear if primitive in pairs.OF_PAIRS else is_float
             return primitive in pairs.PAIRS.own and all(map(is_able, operands))
+        case Operation("multiply", (Operation("subtract", (InputElement(), InputElement())), _)) if is_square(
+            expression
+        ):
+            return is_last
         case Operation("multiply", operands) if not any(isinstance(each, Constant) for each in operands):
             return False
+        case Operation("divide", (x, Operation("add", (Operation("absolute", (other,)), Constant(1))))):
+            return is_last and x == other and _is_linear(x)
         case Operation(primitive, operands) if primitive in _CALLED or primitive == "divide":
-            return any(map(quick.is_worth, operands)) and all(
+            has_functions = any(map(quick.is_worth, operands)) or (is_last and primitive == "select")
+            return has_functions and all(
                 _suits(each) if quick.is_worth(each) else _is_linear(each) for each in operands
             )
         case _:

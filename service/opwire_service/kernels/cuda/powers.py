@@ -37,6 +37,14 @@ def as_products(expression: Expression) -> Expression:
             return expression
 
 
+def is_square(expression: Expression) -> bool:
+    match expression:
+        case Operation("multiply", (one, other)):
+            return one == other
+        case _:
+            return False
+
+
 def is_product(expression: Expression) -> bool:
     """Whether an expression is one of products and roots of elements, or its inverse."""
     match expression:

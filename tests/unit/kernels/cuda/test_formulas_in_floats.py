@@ -24,11 +24,11 @@ COUNT = 4096
 
 
 class Case(NamedTuple):
-    """An operator and its attributes; whether it takes the sum of two tensors."""
+    """An operator and its attributes; whether it takes two tensors."""
 
     operator: str
     attributes: dict[str, Any]
-    is_of_sum: bool = False
+    has_two: bool = False
 
     def plan(self, elements: dict[str, Array]) -> Plan:
         return plan_of(self.operator, elements, **self.attributes)
@@ -36,7 +36,7 @@ class Case(NamedTuple):
 
 def _fused(activation: str, **desc: float) -> Case:
     fused = {"Type": f"ACTIVATION_{activation}", "Desc": desc}
-    return Case("ELEMENT_WISE_ADD1", {"FusedActivation": fused}, is_of_sum=True)
+    return Case("ELEMENT_WISE_ADD1", {"FusedActivation": fused}, has_two=True)
 
 
 EXPONENTS = -2.5, -2, -1, -0.5, 0.5, 1, 1.5, 2, 2.5, 3, 4
@@ -56,14 +56,17 @@ CASES = {
     "sum and gelu": _fused("GELU"),
     "sum and sigmoid": _fused("SIGMOID"),
     "sum and tanh": _fused("TANH"),
+    "sum and softsign": _fused("SOFTSIGN"),
+    "softsign": Case("ACTIVATION_SOFTSIGN", {}),
+    "difference": Case("ELEMENT_WISE_DIFFERENCE_SQUARE", {}, has_two=True),
     "sum and hard sigmoid": _fused("HARD_SIGMOID", Alpha=0.2, Beta=0.5),
 }
 
 
-def usual(dtype: type, *, is_of_sum: bool) -> dict[str, Array]:
+def usual(dtype: type, *, has_two: bool) -> dict[str, Array]:
     draw = np.random.default_rng(9)
-    names = ("ATensor", "BTensor") if is_of_sum else ("InputTensor",)
-    return {name: (draw.standard_normal(COUNT) * (1 if is_of_sum else 3)).astype(dtype) for name in names}
+    names = ("ATensor", "BTensor") if has_two else ("InputTensor",)
+    return {name: (draw.standard_normal(COUNT) * (1 if has_two else 3)).astype(dtype) for name in names}
 
 
 def narrowed(elements: Array, dtype: type) -> Array:
@@ -71,9 +74,9 @@ def narrowed(elements: Array, dtype: type) -> Array:
         return elements.astype(dtype)
 
 
-def special(dtype: type, *, is_of_sum: bool) -> dict[str, Array]:
+def special(dtype: type, *, has_two: bool) -> dict[str, Array]:
     """Returns elements of all magnitudes, both zeros, infinities, NaN, and whole and equal ones."""
-    found = usual(dtype, is_of_sum=is_of_sum)
+    found = usual(dtype, has_two=has_two)
     draw = np.random.default_rng(10)
     for number, (name, each) in enumerate(found.items()):
         ends = np.array([0, -0.0, np.inf, -np.inf, np.nan, np.finfo(dtype).max, -np.finfo(dtype).max], dtype)
@@ -95,7 +98,7 @@ def cpu() -> Iterator[Device]:
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> OnHost:
     formulas = {
-        identifier(name, dtype): formula_of(case.plan(usual(dtype, is_of_sum=case.is_of_sum)))
+        identifier(name, dtype): formula_of(case.plan(usual(dtype, has_two=case.has_two)))
         for name, case in CASES.items()
         for dtype in TYPES
     }
@@ -111,7 +114,7 @@ def identifier(name: str, dtype: type) -> str:
 
 
 IN_FLOAT64 = {f"{name}_float16" for name in ("linear", "scaled", "scaled_magnitude", "hard_sigmoid")} | {
-    f"sum_and_{name}_{dtype}" for name in ("leaky_relu", "hard_sigmoid") for dtype in ("float32", "float16")
+    *("difference_float16", "sum_and_hard_sigmoid_float32", "sum_and_hard_sigmoid_float16"),
 }
 SETTLED = [(name, dtype) for name in CASES for dtype in TYPES if identifier(name, dtype) not in IN_FLOAT64]
 
@@ -120,7 +123,7 @@ SETTLED = [(name, dtype) for name in CASES for dtype in TYPES if identifier(name
 def test_settled_results_are_those_of_the_cpu(host, cpu, name, dtype):
     case = CASES[name]
     for draw in (usual, special):
-        elements = draw(dtype, is_of_sum=case.is_of_sum)
+        elements = draw(dtype, has_two=case.has_two)
         right = answer(cpu, case.plan(elements), elements)
         computed = host.run(identifier(name, dtype), *elements.values())
         bits = f"u{right.itemsize}"
@@ -134,5 +137,5 @@ def test_settled_results_are_those_of_the_cpu(host, cpu, name, dtype):
     "name", ["linear", "scaled", "scaled magnitude", "hard sigmoid", "power -1", "power 1", "power 2"]
 )
 def test_what_rounds_once_is_always_settled(name):
-    elements = usual(np.float32, is_of_sum=False)
+    elements = usual(np.float32, has_two=False)
     assert FormulaSource.of(formula_of(CASES[name].plan(elements))).is_always_settled

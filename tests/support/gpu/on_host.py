@@ -24,7 +24,10 @@ _HEADER, _KERNELS = Path(__file__).with_name("on_host.h"), Path(opwire_service.k
 
 _CALLS = """
 extern "C" void NAME(long count, PARAMETERS, OUTPUT *to, unsigned char *settled, float *high, float *low) {
-    for (long i = 0; i < count; ++i) settled[i] = quick_NAME(ELEMENTS, to[i]), high[i] = rounded.hi, low[i] = rounded.lo;
+    for (long i = 0; i < count; ++i) {
+        settled[i] = quick_NAME(ELEMENTS, to[i]);
+        high[i] = rounded.hi, low[i] = rounded.lo;
+    }
 }
 """
 

@@ -33,7 +33,8 @@ def formula(name: str, dtype: type) -> PlanFormula:
 
 def has_pairs(name: str) -> bool:
     found = formula(name, np.float32)
-    return bool(pair_lines(found, FormulaSource.of(found).names))
+    source = FormulaSource.of(found)
+    return not source.is_always_settled and bool(pair_lines(found, source.names))
 
 
 NAMES = [name for name in unary(DataType.FLOAT32) if has_pairs(name)]

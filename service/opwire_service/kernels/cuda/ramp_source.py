@@ -40,7 +40,7 @@ def ramp_lines(formula: PlanFormula, names: tuple[str, ...]) -> list[str]:
     expression = formula.expression
     ramp = _ramp(expression)
     floats = DataType.FLOAT32, DataType.FLOAT16
-    if ramp is None or len(names) > 1 or not {formula.output, formula.inputs[names[0]]} <= set(floats):
+    if ramp is None or len(names) != 1 or not {formula.output, formula.inputs[names[0]]} <= set(floats):
         return []
     if not 1 / GROWTH <= abs(ramp.slope) <= GROWTH or not (ramp.start == 0 or 1 / GROWTH <= abs(ramp.start) <= GROWTH):
         return []

@@ -79,7 +79,7 @@ def special(dtype: type, *, has_two: bool) -> dict[str, Array]:
     found = usual(dtype, has_two=has_two)
     draw = np.random.default_rng(10)
     for number, (name, each) in enumerate(found.items()):
-        ends = np.array([0, -0.0, np.inf, -np.inf, np.nan, np.finfo(dtype).max, -np.finfo(dtype).max], dtype)
+        ends: Array = np.array([0, -0.0, np.inf, -np.inf, np.nan, np.finfo(dtype).max, -np.finfo(dtype).max], dtype)
         each[:1000] = narrowed(drawn_floats(1000, seed=number), dtype)
         each[1000:2000] = draw.choice(ends, 1000)
         each[2000:3000] = draw.integers(-8, 8, 1000)

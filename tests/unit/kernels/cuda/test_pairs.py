@@ -149,7 +149,7 @@ TURNING = "sin", "cos", "tan"
 
 def _near_quarters(count: int) -> Array:
     """Returns the floats nearest to multiples of pi/2, and those next to them."""
-    drawn = np.random.default_rng(6).integers(1, pairs.TURNS * 2 / np.pi, count)
+    drawn = np.random.default_rng(6).integers(1, int(pairs.TURNS * 2 / np.pi), count)
     quarters = np.concatenate([np.arange(1, 500), drawn])
     nearest = (quarters * (np.pi / 2)).astype(np.float32)
     found: Array = np.concatenate([nearest, np.nextafter(nearest, 0), np.nextafter(nearest, np.float32(np.inf))])

@@ -11,6 +11,7 @@ import pytest
 
 from opwire.check import check
 from opwire.tensor import Array, BufferTensorDesc, DataType
+from opwire_service.devices.base import Device
 from opwire_service.devices.cpu import CpuDevice
 from opwire_service.kernels.cpu.run.tiles import TILE
 from tests.oracles import random
@@ -28,7 +29,7 @@ def cpu() -> Iterator[CpuDevice]:
     device.close()
 
 
-def run(device: CpuDevice, operator: str, arrays: dict[str, Array], **fields: object) -> dict[str, Array]:
+def run(device: Device, operator: str, arrays: dict[str, Array], **fields: object) -> dict[str, Array]:
     """Runs an operator and returns its packed outputs."""
     tensors = {name: tensor(array) for name, array in arrays.items()}
     plan = check({"type": operator, "desc": {**tensors, **fields}})
@@ -64,6 +65,31 @@ def test_softmax_and_log_softmax(cpu, shape, axes, dtype):
     for name, right in (("SOFTMAX1", np.exp(shifted) / total), ("LOG_SOFTMAX1", shifted - np.log(total))):
         found = run(cpu, f"ACTIVATION_{name}", {"InputTensor": x}, Axes=list(axes))["OutputTensor"]
         assert_within(found, right.astype(np.float64), 0.5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 50])
+def test_softmax_of_unusual_rows_is_the_exact_one(cpu, reference, length, dtype):
+    """Among them rows apart, of infinities, NaN, -infinity for masked elements, and results of every magnitude."""
+    rows = 16 + 2048 // length
+    x = random_array(rows, length + 3, dtype=dtype, seed=length)[:, :length]
+    x *= np.geomspace(1, 60, rows, dtype=dtype)[:, np.newaxis]
+    x[0], x[1, 0], x[2, -1], x[3, 0] = -math.inf, math.inf, math.nan, -math.inf
+    x[4], x[5, ::2], x[6, length // 2 :] = 2.5, -math.inf, -math.inf
+    x[7:9] = np.linspace(-110, 0, length)
+    found, right = (
+        run(device, "ACTIVATION_SOFTMAX1", {"InputTensor": x}, Axes=[1])["OutputTensor"] for device in (cpu, reference)
+    )
+    np.testing.assert_array_equal(found, right)
+
+
+def test_softmax_of_many_rows_of_nan(cpu):
+    x = random_array(200, 40)
+    x[::2, 7] = math.nan
+    alone = run(cpu, "ACTIVATION_SOFTMAX1", {"InputTensor": x[1::2]}, Axes=[1])["OutputTensor"]
+    found = run(cpu, "ACTIVATION_SOFTMAX1", {"InputTensor": x}, Axes=[1])["OutputTensor"]
+    np.testing.assert_array_equal(found[1::2], alone)
+    assert np.isnan(found[::2]).all()
 
 
 def test_log_softmax_next_to_a_row_of_nan(cpu):

@@ -10,25 +10,33 @@ import numpy as np
 from opwire.check import Plan
 from opwire.tensor import Array
 
-from ....execution import Arrays, Stop
+from ....execution import Arrays, Bound, Stop, Stopped
 from ...reference.softmax import LOG_SOFTMAX, SOFTMAX, axes_of
 from ..jit.compiler import Kernel
 from ..numbers.undecided import undecided
 from ..run.arranged import Arrangement
-from ..run.job import Job, ScratchBytes
+from ..run.job import Job, KernelStep, ScratchBytes
 from ..run.pool import Find, Pool
 from ..run.tiles import TILE, Slices
 from ..run.undecided import by_row
 from .hardmax import HardmaxJob
+from .rows import SOFTMAX as SOFTMAX_ROWS
+from .rows import Rows, error_of
 from .settling import Row
 
-KERNELS: tuple[Kernel, ...] = ()
+KERNELS: tuple[Kernel, ...] = tuple(SOFTMAX_ROWS.values())
 
 _ERROR = 2.0**-45
 """Relative error of an exponential and the operations on it, without the additions of the sum."""
 
 ROW_VISITS, WIDE_VISITS, WIDE_ROW = 8, 8, 1 << 18
 """Costs of a row and of an element in extended precision, in visits; row length from which all rows need that."""
+
+_ALONE = 1 << 13
+"""Elements of a tile that NumPy computes in about the time of a row alone."""
+
+_VISITS_OF_KERNEL = 4
+"""Cost of an element in the kernel, in visits."""
 
 _PAIRWISE = 48
 """Rounding errors that affect a term of a contiguous sum in NumPy, which sums pairwise."""
@@ -59,14 +67,57 @@ class SoftmaxJob(Job):
         self._error = 4 * error if logarithm else error
         elements = plan.outputs["OutputTensor"].element_count
         of_long_rows = 0 if tiles.whole else 32 * (tiles.count + tiles.rows)
-        self._scratch = ScratchBytes(thread=64 * TILE, shared=of_long_rows, units=tiles.count)
+        of_flags = 0
+        if tiles.whole and neighbors and not logarithm:
+            self._kernels, of_flags = (SOFTMAX_ROWS[plan.inputs["InputTensor"].data_type.dtype.type],), 8 * tiles.rows
+        self._scratch = ScratchBytes(thread=64 * TILE, shared=of_long_rows + of_flags, units=tiles.count)
         # The longer a row, the more likely it must be summed in extended precision.
         again = 0 if tiles.whole else WIDE_VISITS * elements * min(tiles.length, WIDE_ROW) // WIDE_ROW
         self._visits = elements + ROW_VISITS * tiles.rows + again
 
-    def run(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool, stop: Stop) -> None:
+    def bind(self, inputs: Arrays, outputs: Arrays, find: Find, pool: Pool) -> Bound:
         order = self._layout.order
         source, target = inputs["InputTensor"].transpose(order), outputs["OutputTensor"].transpose(order)
+        by_tiles = partial(self._run_tiles, source, target, pool)
+        rows = self._rows(source, target) if self._kernels else None
+        if rows is None:
+            return by_tiles
+        (kernel,), undecided = self._kernels, np.zeros(self._layout.tiles.rows, np.int64)
+        step = KernelStep(kernel, rows, undecided.size, _VISITS_OF_KERNEL * rows.length)
+        compute = step.bind(source.ctypes.data, target.ctypes.data, undecided.ctypes.data, find, pool)
+        return partial(self._run_rows, compute, undecided, source, target, by_tiles)
+
+    def _rows(self, source: Array, target: Array) -> Rows | None:
+        """Returns the rows of contiguous elements that the tensors consist of, or None if they do not."""
+        tiles, pitches = self._layout.tiles, []
+        for array in (source, target):
+            try:
+                rows = array.reshape(tiles.rows, tiles.length, copy=False)
+            except ValueError:
+                return None
+            if tiles.length > 1 and rows.strides[1] != rows.itemsize:
+                return None
+            pitches.append(rows.strides[0] // rows.itemsize)
+        return Rows(length=tiles.length, source_pitch=pitches[0], target_pitch=pitches[1], error=error_of(tiles.length))
+
+    def _run_rows(
+        self, compute: Bound, undecided: Array, source: Array, target: Array, by_tiles: Bound, stop: Stop
+    ) -> None:
+        """Computes rows in machine code, and those that it leaves undecided again by NumPy."""
+        compute(stop)
+        rows = np.flatnonzero(undecided)
+        if rows.size * _ALONE > source.size:
+            by_tiles(stop)
+            return
+        kept = source.shape[: source.ndim - len(self._layout.axes)]
+        for row in rows.tolist():
+            if stop():
+                raise Stopped
+            place = [slice(int(i), int(i) + 1) for i in np.unravel_index(row, kept)] if kept else []
+            with np.errstate(all="ignore"):
+                self._whole_rows(source, target, (*place, *(slice(None) for _ in self._layout.axes)), stop)
+
+    def _run_tiles(self, source: Array, target: Array, pool: Pool, stop: Stop) -> None:
         tiles = self._layout.tiles
         if not tiles.whole:
             self._run_long(source, target, pool, stop)

@@ -55,8 +55,10 @@ static __device__ __forceinline__ void multiply_bytes(i32 (&sums)[4], const u32 
 const u32 GROUP_WARPS = 4, GROUP_EDGE = 64;  // warps that multiply together, and their rows and columns
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 const bool HAS_GROUPS = true;
-#else
+#define GROUP_ASM(...) asm volatile(__VA_ARGS__)
+#else  // nobody calls what follows, but it is assembled where little is optimized
 const bool HAS_GROUPS = false;
+#define GROUP_ASM(...)
 #endif
 
 // Describes lines of 64 bytes in shared memory, eight of which are aligned, and whose chunks of 16 bytes are exchanged
@@ -67,18 +69,18 @@ static __device__ __forceinline__ u64 lines_at(const u8 *lines) {
 }
 // Makes this thread's copies visible to products of groups.
 static __device__ __forceinline__ void show_copies() {
-    asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+    GROUP_ASM("fence.proxy.async.shared::cta;" : : : "memory");
 }
-static __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
-static __device__ __forceinline__ void close_products() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
+static __device__ __forceinline__ void begin_products() { GROUP_ASM("wgmma.fence.sync.aligned;" : : : "memory"); }
+static __device__ __forceinline__ void close_products() { GROUP_ASM("wgmma.commit_group.sync.aligned;" : : : "memory"); }
 // Waits for all but the last groups of products.
 template <u32 LAST> static __device__ __forceinline__ void await_products() {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(LAST) : "memory");
+    GROUP_ASM("wgmma.wait_group.sync.aligned %0;" : : "n"(LAST) : "memory");
 }
 // Begins to add products of 64 x 32 by 32 x 64 bytes. Each warp has 16 rows, of which its lanes have the same as in
 // `multiply_bytes`.
 static __device__ __forceinline__ void multiply_lines(i32 (&sums)[8][4], u64 left, u64 right) {
-    asm volatile(
+    GROUP_ASM(
         "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {"
         "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, 1;"

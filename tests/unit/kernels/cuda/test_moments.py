@@ -80,6 +80,7 @@ def _built(folder: Path, kind: Kind) -> ctypes.CDLL:
         **{
             "MEAN": int(kind.mean),
             "VARIANCE": int(kind.variance),
+            "LENGTHS": int(not kind.divides),
             "ACTIVATED": 0,
             "STATISTICS": 0,
             "GIVEN": 0,
@@ -239,3 +240,14 @@ def test_sums_beyond_the_range_of_floats_are_left_to_the_host(built):
             found = Normalized(built[kind], kind, row, *beside(kind.dtype, row.size))
             assert not found.settled.any()
             assert found.left.all()
+
+
+def test_no_quotient_by_a_length_is_a_negative_zero(built):
+    for kind in KINDS:
+        if not kind.divides:
+            row: Array = np.full(400, -np.finfo(kind.dtype).smallest_subnormal, kind.dtype)
+            row[0] = 1000
+            found = Normalized(built[kind], kind, row, np.full(400, 0.25, kind.dtype), row)
+            assert (found.results[1:][found.settled[1:]] == 0).all()
+            assert not np.signbit(found.results[1:][found.settled[1:]]).any()
+            assert not np.signbit(found.again[1:]).any()

@@ -1,5 +1,5 @@
 // Mean and variance in pairs of floats, for GPUs with few float64 units; see `moments` for MEAN and VARIANCE, and for
-// what settles the undecided results, in double but from the same sums.
+// what settles the undecided results, in double but from the same sums. LENGTHS are roots of sums that are not divided.
 //
 // Rows sum their elements less the first one, so that a mean far above the deviations costs no bits: the square of the
 // mean of these differences is at most as many times their variance as the row has elements.
@@ -24,6 +24,10 @@ const u32 LEAST_RESULT = 0x0d800000;       // its bits: less leaves the low part
 const float TINY = 0x1p-147f;              // exceeds what parts lose that are too small for a float
 const float OF_RESULT = 0x1p-42f;          // relative error of a result whose mean and variance are exact
 const float SHRUNK = 0x1p-40f;             // keeps sums of elements finite, unless an element is not
+
+// A result, which is no negative zero if LENGTHS.
+static __device__ __forceinline__ f32 signed_right(f32 x) { return LENGTHS ? x + 0.0f : x; }
+static __device__ __forceinline__ f16 signed_right(f16 x) { return {(u16)(LENGTHS && x.bits == 0x8000 ? 0 : x.bits)}; }
 
 // 1 / sqrt(x). The approximation r is within 2^-22.9, so that 1 - x r^2 is at most 2^-21.8; it is off by 2^-44, which
 // counts half, and the correction by another 2^-45.
@@ -275,6 +279,7 @@ struct Row {
         bool is_zero = (d.hi == 0) & (drift <= TINY) & (last == 0);
         if (is_zero) result = narrowed<Element>(ADDS ? last : 0.0f);
         if (is_nan()) result = narrowed<Element>(factor.hi);
+        result = signed_right(result);
         return is_sure | is_zero | is_nan();
     }
     template <bool IS_KEPT>
@@ -297,7 +302,7 @@ struct Row {
             if (BIAS) found += beside[k].bias, error = fmaf(fabsf(beside[k].bias), 0x1p-22f, error);
             if (ADDED) found += beside[k].added, error = fmaf(fabsf(beside[k].added), 0x1p-22f, error);
             u32 both = rounded_pair(found - error, found + error);
-            results[k].bits = (u16)both;
+            results[k] = signed_right(f16{(u16)both});
             return (both >> 16 == (both & 0xffff)) & (found == found);
         });
         if (undecided) {
@@ -312,7 +317,9 @@ struct Row {
     __device__ __forceinline__ bool value(
         float x, u32, Kept, const Beside &beside, const Numbers &numbers, Element &result
     ) const {
-        return settled_in_double(sums, x, beside, numbers, result);
+        bool is_found = settled_in_double(sums, x, beside, numbers, result);
+        result = signed_right(result);
+        return is_found;
     }
 #if STATISTICS
     __device__ bool statistics(Element &to_mean, Element &to_variance, const Numbers &numbers) const {

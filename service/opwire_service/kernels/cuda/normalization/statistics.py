@@ -30,14 +30,16 @@ _STATE_BYTES_IN_PAIRS, _ROW_BYTES_IN_PAIRS = 40, 76
 _BESIDE = {"scale": "ScaleTensor", "bias": "BiasTensor", "added": "FusedAddTensor"}
 
 
-def _kernels(plan: Plan, card: Card, activation: NestedOperator | None, *, mean: bool, variance: bool) -> RowKernels:
+def _kernels(
+    plan: Plan, card: Card, activation: NestedOperator | None, *, mean: bool, variance: bool, lengths: bool = False
+) -> RowKernels:
     macros = ("MEAN", int(mean)), ("VARIANCE", int(variance)), ("ACTIVATED", int(activation is not None))
     if card.prefers_pairs and activation is None:
         return RowKernels(
             _IN_PAIRS,
             _STATE_BYTES_IN_PAIRS,
             _ROW_BYTES_IN_PAIRS,
-            macros,
+            (*macros, ("LENGTHS", int(lengths))),
             functions=activated_source(None),
             in_pairs=True,
             epsilon=plan.attributes.Epsilon,
@@ -121,7 +123,7 @@ def _by_lengths(plan: Plan, card: Card) -> NormalizationJob:
 
     if card.prefers_pairs and attributes.P == 2:
         # The root of a sum of squares, as of a mean of squares that are not divided.
-        squares = replace(_kernels(plan, card, None, mean=False, variance=True), exact=exact, count=1)
+        squares = replace(_kernels(plan, card, None, mean=False, variance=True, lengths=True), exact=exact, count=1)
         return NormalizationJob(source, target, {}, (attributes.Axis,), squares, card.processors)
     cancels = attributes.Epsilon < 0
     macros = (("SQUARED", int(attributes.P == 2)), ("CANCELS", int(cancels)))

@@ -114,8 +114,9 @@ def _front(rule: LeadingIndices, drawn: Drawn) -> Iterator[Change]:
 def _batches(rule: BatchesAgree, drawn: Drawn, draw: st.DrawFn) -> None:
     desc = drawn.desc
     source, indices = desc["InputTensor"]["Sizes"], desc["IndicesTensor"]["Sizes"]
-    for i in range(desc["BatchDimensionCount"]):
-        indices[i - desc["IndicesDimensionCount"]] = source[i - desc["InputDimensionCount"]]
+    of_source, of_indices = desc["InputDimensionCount"], desc["IndicesDimensionCount"]
+    for i in range(min(desc["BatchDimensionCount"], of_source, of_indices)):  # fewer where a rule lowered these counts
+        indices[i - of_indices] = source[i - of_source]
 
 
 def _batches_differ(rule: BatchesAgree, drawn: Drawn) -> Iterator[Change]:

@@ -128,7 +128,8 @@ class Tabs:
         return self._kept
 
     def _new_page(self, size: tuple[int, int], **options: Any) -> Page:
-        return self.browser.new_context(viewport=_viewport(size), reduced_motion="reduce", **options).new_page()
+        usual: dict[str, Any] = {"viewport": _viewport(size), "reduced_motion": "reduce", "locale": "en-US"}
+        return self.browser.new_context(**{**usual, **options}).new_page()
 
     def close_all(self) -> list[str]:
         """Closes all tabs and returns the problems found in them."""

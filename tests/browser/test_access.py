@@ -27,10 +27,14 @@ LOOKS: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {
 }
 
 
-def violations(page: Page) -> list[str]:
-    found = Axe().run(
-        page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
-    )
+MANY_ROWS = "tbody > tr:nth-child(n + 41)"
+"""Selects rows beyond those that show all kinds of cells; axe takes long for each of the operators."""
+
+
+def violations(page: Page, left_out: str = "#nothing") -> list[str]:
+    """Returns what axe finds, except in the elements of a selector."""
+    rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = Axe().run(page, context={"exclude": [[left_out]]}, options={"runOnly": rules})
     return [
         f"{each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}" for each in found.response["violations"]
     ]
@@ -62,7 +66,8 @@ THOROUGH = [pytest.param(look, marks=pytest.mark.thorough) for look in LOOKS if 
 def test_axe_finds_no_violations(tabs, console_url, look):
     size, options = LOOKS[look]
     page = tabs.open(f"{console_url}/live", size, **options)
-    found = [f"{address[:60]} {each}" for address in shown(page, console_url) for each in violations(page)]
+    left_out = MANY_ROWS if look == "light" else "#nothing"
+    found = [f"{address[:60]} {each}" for address in shown(page, console_url) for each in violations(page, left_out)]
     page.get_by_role("button", name=re.compile("^key")).click()
     found += [f"dialog {each}" for each in violations(page)]
     assert not found, "\n".join(found)

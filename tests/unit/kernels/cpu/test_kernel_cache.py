@@ -26,7 +26,7 @@ MODULES = {Path(kernel.function.py_func.__code__.co_filename).relative_to(source
 """Files that contain kernels."""
 
 READERS = {
-    "formulas": {"reduce"},
+    "formulas": {"reduce", "softmax"},
     **{leaf: {leaf} for leaf in ("casting", "indexing", "recurrent", "reduce", "regions", "resampling")},
     **{leaf: {leaf} for leaf in ("selecting", "sequences")},
     "pooling": {"pooling", "resampling"},

@@ -9,7 +9,7 @@ from opwire.tensor import Array
 from ....execution import Stop
 from ...exact import FLOAT16, FLOAT32, FloatFormat
 from ...reference.elements import Elements
-from ...reference.softmax import Share, block_of
+from ...reference.softmax import Block, Share, block_of
 from ..run.tiles import TILE
 
 WIDE = np.longdouble
@@ -39,6 +39,7 @@ class Row:
         self._stop = stop
         self._to: FloatFormat = FLOAT16 if view.dtype == np.float16 else FLOAT32
         self._others: tuple[np.longdouble, np.longdouble] | None = None
+        self._block: Block | None = None
 
     def results(self, values: Array) -> Array:
         """Returns the results of some elements of the row."""
@@ -51,9 +52,10 @@ class Row:
         near = self._wide(value)
         if near is not None:
             return near
-        block = block_of(self._view, self._stop)
-        assert block is not None
-        return self._share(block, float(value), self._to)
+        if self._block is None:
+            self._block = block_of(self._view, self._stop)
+            assert self._block is not None
+        return self._share(self._block, float(value), self._to)
 
     def _wide(self, value: np.floating) -> np.floating | None:
         """Returns the extended-precision result, or None if that leaves the rounding undecided."""
@@ -63,11 +65,15 @@ class Row:
         difference = WIDE(value) - greatest
         result = difference - np.log1p(others) if self._logarithm else np.exp(difference) / (1 + others)
         near = abs(result) * WIDE(_MARGIN_OF_HALF if self._to is FLOAT16 else _MARGIN)
-        bounds = (result + way * near for way in (-1, 1))
+        least, most = result - near, result + near
+        if self._logarithm and others > 0 and difference + greatest == value and difference - value == -greatest:
+            # The logarithm of the sum, however small, moves an exact difference off a tie.
+            kind = np.float64 if self._to is FLOAT16 else WIDE
+            most = min(most, np.nextafter(kind(difference), kind(-np.inf)))
         # NumPy would round from extended precision to FLOAT16 via FLOAT32.
         low, high = (
             np.float64(bound).astype(np.float16) if self._to is FLOAT16 else bound.astype(np.float32)
-            for bound in bounds
+            for bound in (least, most)
         )
         return high if low == high and result != 0 else None
 

@@ -34,11 +34,12 @@ class Rule(ABC):
     words: ClassVar[str] = ""
 
     __slots__ = ("__weakref__",)
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # rules are dataclasses
 
     @property
     def reads(self) -> frozenset[str]:
         """The members that it reads. A rule whose fields hold other strings than names of members says so itself."""
-        given = [getattr(self, each.name) for each in fields(self)]  # type: ignore[arg-type]  # rules are dataclasses
+        given = [getattr(self, each.name) for each in fields(self)]
         return frozenset(self.members).union(*map(_named, given))
 
     @property
@@ -46,7 +47,7 @@ class Rule(ABC):
         """The rule in words, for documentation."""
         if not self.words:
             return (type(self).__doc__ or "").partition("\n")[0].removesuffix(".").replace("``", "")
-        given = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]  # as above
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
         written = {name: listed(each) if isinstance(each, tuple) else each for name, each in given.items()}
         return self.words.format(**written)
 

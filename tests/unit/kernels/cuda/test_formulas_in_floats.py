@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +9,6 @@ import pytest
 
 from opwire.check import Plan
 from opwire.tensor import Array
-from opwire_service.devices import load
-from opwire_service.devices.base import Device
 from opwire_service.kernels.cuda.formula_source import FormulaSource
 from opwire_service.kernels.formulas.formula import formula_of
 from tests.support.elements import answer, drawn_floats, plan_of
@@ -86,13 +83,6 @@ def special(dtype: type, *, has_two: bool) -> dict[str, Array]:
         each[3000:] = next(iter(found.values()))[3000:] * draw.choice([1, -1], COUNT - 3000).astype(dtype)
         found[name] = each
     return found
-
-
-@pytest.fixture(scope="module")
-def cpu() -> Iterator[Device]:
-    device = load("cpu")
-    yield device
-    device.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import mpmath
 import numpy as np
 import pytest
 
 from opwire.tensor import Array, DataType
-from opwire_service.devices import load
 from opwire_service.devices.base import Device
 from opwire_service.kernels.cuda.formula_source import FormulaSource
 from opwire_service.kernels.cuda.job import Card
@@ -44,13 +41,6 @@ NAMES = [name for name in unary(DataType.FLOAT32) if has_pairs(name)]
 def host(tmp_path_factory: pytest.TempPathFactory) -> OnHost:
     found = {f"{name}_{dtype.__name__}": formula(name, dtype) for name in NAMES for dtype in TYPES}
     return OnHost(tmp_path_factory.mktemp("pairs"), found)
-
-
-@pytest.fixture(scope="module")
-def cpu() -> Iterator[Device]:
-    device = load("cpu")
-    yield device
-    device.close()
 
 
 def usual(name: str, count: int) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
 from pathlib import Path
 
 import mpmath
@@ -11,8 +10,6 @@ import numpy as np
 import pytest
 
 from opwire.tensor import Array
-from opwire_service.devices import load
-from opwire_service.devices.base import Device
 from opwire_service.kernels.cuda.normalization.exponentials import OF_PAIRS, PER_UNIT, ROUGHLY, logarithms
 from scripts.exponentials import bound
 from tests.support.elements import answer, plan_of
@@ -85,13 +82,6 @@ def _built(folder: Path, name: str, dtype: type, held: bool) -> ctypes.CDLL:
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, type, bool], ctypes.CDLL]:
     folder = tmp_path_factory.mktemp("softmax")
     return {kind: _built(folder, *kind) for kind in _KINDS}
-
-
-@pytest.fixture(scope="module")
-def cpu() -> Iterator[Device]:
-    device = load("cpu")
-    yield device
-    device.close()
 
 
 def normalized(library: ctypes.CDLL, row: Array) -> tuple[Array, Array]:
